@@ -3,7 +3,7 @@ turned, one at a time, and every ceil is made a floor, and the worlds of that fi
 that they can't see are named in UNSEEN, with why; whatever else they let pass fails here, and so does a name that no
 longer stands for anything.
 
-    tests/run --soak 600 --only turned                              all of them, an hour of processor
+    tests/run --soak 600 --only turned                              all of them, two hours of processor
     SLUICE_TURNED=window.c pytest -s tests/model/turned_test.py     those of one file; each is printed
 
   <  becomes <=, <= becomes <, >  becomes >=, >= becomes >, == becomes !=, != becomes ==, sl_div_ceil becomes sl_div,
@@ -30,8 +30,11 @@ WORLDS = {"window.c": {"worlds_test": ("fixed-window", "sliding-window")},
           "bucket.c": {"worlds_test": ("token-bucket", "leaky-bucket")},
           "lease.c": {"worlds_seats_test": ("",)},
           "seats.c": {"worlds_seats_test": ("",)},
-          "log.c": {"worlds_test": ("sliding-log",), "worlds_ledger_test": ("sliding-log",)}}
-LISTS = ("log.c",)
+          "log.c": {"worlds_test": ("sliding-log",), "worlds_ledger_test": ("sliding-log",)},
+          "subs.c": {"worlds_ledger_test": ("sliding-buckets",), "worlds_test": ("sliding-buckets",)},
+          "ledger.c": {"worlds_ledger_test": ("",)},
+          "terms.c": {"worlds_penalties_test": ("",)}}
+LISTS = ("log.c", "subs.c", "ledger.c")
 # What decides, charges and gives back; the other functions of these files are held by other models.
 DECIDING = {
     "window.c": ("into_window", "window_at", "write_state", "sl_fixed_step", "window_retry", "window_used",
@@ -47,6 +50,17 @@ DECIDING = {
               "sl_log_write", "sl_log_prepare", "sl_log_prepare_refund", "sl_log_refund", "too_old", "sl_log_trim",
               "sl_log_instant", "find_entry", "is_first", "sl_log_held", "sl_log_first", "sl_log_between", "look_back",
               "sl_log_correct_bytes", "cost_at", "insert", "correct_entry", "sum_up", "sl_log_correct"),
+    "subs.c": ("ring_of", "ring_of_limit", "narrow_bytes", "sl_subs_wide_bytes", "is_narrow", "get", "put",
+               "to_sub_bucket", "to_slot", "slot_aged", "cell", "sum_of_newest", "what_stays", "look", "edge_cost",
+               "skip_empty", "subs_retry", "reach_of", "sl_subs_instant", "subs_reset", "sl_subs_step", "set_total",
+               "set_unknown", "own_cell", "sl_subs_block_bytes", "sl_subs_most_bytes", "sl_subs_move",
+               "sl_subs_prepare", "sl_subs_write", "refund_end", "sl_subs_prepare_refund", "sl_subs_refund",
+               "sl_subs_count", "correct_cell", "sl_subs_correct"),
+    "ledger.c": ("sl_ledger_ended", "sl_ledger_debt", "sl_reservation_of", "sl_correct_bytes", "sl_correct", "flush",
+                 "add_returns", "returned", "decide", "wait_for", "step_by_copies", "ms_of", "next_share",
+                 "find_shares", "sharing_behind", "log_used", "first_end", "log_wait", "step_log", "sl_ledger_step"),
+    "terms.c": ("end_of", "forgiven_at", "counting", "sl_strikes_stand", "sl_strikes_judge", "sl_strikes_add",
+                "sl_strikes_life"),
 }
 TURNED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "sl_div_ceil": "sl_div",
           "+ 1": ""}
@@ -67,6 +81,14 @@ SIZE = "says how large a block is taken, and when: in any that is large enough i
 ROUNDED = "blocks are of whole 64 bytes: an entry less that is asked for is there all the same"
 HELD = "what is reserved is in its entry for as long as it counts: the worlds refund nothing beside it"
 HINT = "a guess, from which the same entry is found, sooner or later"
+DEATH = "is for who comes after a death, as in tests/crash; nobody dies in a world"
+FURTHER = "what stands after the corrections is read as one more: mostly it corrects nothing, and sanitizers see it"
+ROOM = "says when others may have the room of strikes, and in a world nobody else asks for any"
+EVEN = "blocks are of whole 64 bytes, and no world has cells that fill one to the end"
+BUNDLED = "only of bundles, for which there have to be more than 64 reservations"
+MANY = "only of thousands of reservations, more than have room in the scratch memory"
+LARGE = "no world counts as many as 2^32, less a ring"
+EIGHT = "decides whether cells are looked at one by one or eight together: the same ones"
 UNSEEN = {
     ("lease.c", "sl_lease_step", "uint64_t room = limit->quota > p->held ? limit->quota - p->held : 0;", 1): SAME,
     ("lease.c", "sl_lease_list", "for (uint32_t i = 0; i < p->capacity && used < room; i++)", 1): FULL,
@@ -135,7 +157,7 @@ UNSEEN = {
                                     "(uint64_t)limit->quota + 1));", 3): SIZE,
     ("log.c", "sl_log_block_bytes", "if (entries > ENTRIES_MAX)", 1): "no world has 2^25 entries",
     ("log.c", "sl_log_prepare", "if (log->expired == 0 || merges(log, live))", 1):
-        "is for who comes after a death, as in tests/crash; nobody dies in a world",
+        DEATH,
     ("log.c", "sl_log_instant", "return now / SL_MS_NS + (now % SL_MS_NS != 0) < last_ms ? "
                                 "last_ms * SL_MS_NS : now;", 2): WHOLE,
     ("log.c", "is_first", "return k >= log->expired && k < log->count && instant_at(log, k) == ms &&", 1): HINT,
@@ -159,7 +181,7 @@ UNSEEN = {
     ("log.c", "too_old", "if (log->total - sum_at(log, middle) >= keep)", 1):
         "the entry that would go whole is lowered to nothing instead",
     ("log.c", "sl_log_correct", "for (uint32_t i = 0; i < count; i++)", 1):
-        "what stands after the corrections is read as one more: mostly it corrects nothing, and sanitizers see it",
+        FURTHER,
     ("log.c", "look_back", "return look(limit, counter, last_ms == 0 ? 0 : (last_ms - 1) * SL_MS_NS + 1);", 1): OLD,
     ("log.c", "look_back", "return look(limit, counter, last_ms == 0 ? 0 : (last_ms - 1) * SL_MS_NS + 1);", 2): OLD,
     ("log.c", "sl_log_correct_bytes",
@@ -169,6 +191,80 @@ UNSEEN = {
     ("log.c", "correct_entry", "if (to->last_ms - ms > to->window_ms)", 1): OLD,
     ("log.c", "correct_entry", "held = k < to->count && instant_at(to, k) == ms ? cost_at(to, k) : 0;", 1):
         "what stands after the last entry of a new block is hardly ever that instant",
+    ("ledger.c", "sl_reservation_of",
+     "sluice_ns end = instant < SLUICE_NEVER - 1 - ttl_ns ? instant + ttl_ns : SLUICE_NEVER - 1;", 1): SAME,
+    ("ledger.c", "sl_correct", "for (uint32_t i = 0; i < count; i++)", 1): FURTHER,
+    ("ledger.c", "sl_correct", "for (uint32_t i = 0; i < count; i++)", 2):
+        "no world reserves of windows that are spread",
+    ("ledger.c", "add_returns", "if (++batch->filled == BATCH)", 1): "corrects one at a time instead of 65 together",
+    ("ledger.c", "returned", "uint32_t known = ended >= v->known ? v->known : 0;", 1):
+        "begins with nothing returned, and returns all again",
+    ("ledger.c", "returned", "if (v->limit->algorithm == SLUICE_SLIDING_BUCKETS)", 1): BUNDLED,
+    ("ledger.c", "wait_for", "low = (uint32_t)sl_max(middle + 1, sl_min(after, high));", 1): DAMAGED,
+    ("ledger.c", "wait_for",
+     "return wait < SLUICE_NEVER - 1 - (from - v->t) ? wait + (from - v->t) : SLUICE_NEVER - 1;", 1): SAME,
+    ("ledger.c", "ms_of", "return it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);", 1):
+        "whole milliseconds, as the worlds ask, are all one more, and are only compared with each other",
+    ("ledger.c", "find_shares", "for (uint32_t i = 0; i < v->ledger->count && i < SHARES_MAX; i++)", 1):
+        "what stands after the last one has a share that nobody reads",
+    ("ledger.c", "find_shares", "for (uint32_t i = 0; i < v->ledger->count && i < SHARES_MAX; i++)", 2): MANY,
+    ("ledger.c", "sharing_behind",
+     "while (first != 0 && ms_of(&v->ledger->list[first - 1]) == ms_of(&v->ledger->list[kept - 1]))", 1): MANY,
+    ("ledger.c", "sharing_behind",
+     "while (first != 0 && ms_of(&v->ledger->list[first - 1]) == ms_of(&v->ledger->list[kept - 1]))", 2): MANY,
+    ("ledger.c", "sharing_behind", "for (uint32_t i = first; i < kept; i++)", 1): MANY,
+    ("ledger.c", "log_used", "struct sharing sharing = sharing_behind(v, copy, kept < ended ? kept : 0);", 1): MANY,
+    ("ledger.c", "log_used", "back += v->crowd_count != 0 ? crowds_back(v, copy, ended) : 0;", 1): BUNDLED,
+    ("ledger.c", "log_wait", "if (log_used(v, &copy, ended, from) <= keep)", 1): DAMAGED,
+    ("ledger.c", "log_wait", "return sl_min(sl_max(until, v->t + 1) - v->t, v->limit->window_ns + SL_MS_NS);", 1):
+        DAMAGED,
+    ("ledger.c", "step_log", "sl_decide_room(decision, quota, quota > used ? quota - used : 0, cost);", 1): SAME,
+    ("subs.c", "what_stays", "total = total > leaves ? total - leaves : 0; /* less only if damaged */", 1): SAME,
+    ("subs.c", "look", "if (counter->block_bytes < ring_of(s) * sizeof(uint16_t)) { /* 0 without a block */", 1): EVEN,
+    ("subs.c", "look", "last_b = last >= s->t - s->r ? s->b : to_sub_bucket(limit, last, &into);", 1):
+        "at the edge the division says the same",
+    ("subs.c", "look", "if (total > TOTAL_MAX)", 1): LARGE,
+    ("subs.c", "look", "if (s->moved < s->n)", 1): "of the n newest all have left, and what stays of them is 0 as well",
+    ("subs.c", "look", "s->full = total > TOTAL_MAX ? sum_of_newest(s, s->n - s->moved) : what_stays(s, total);", 1):
+        LARGE,
+    ("subs.c", "skip_empty", "while (age != 0 && cell(s, age) == 0) {", 1): EIGHT,
+    ("subs.c", "skip_empty",
+     "if (age > s->stale + together && slot + together <= s->n) /* the ring does not end among them */", 1): EIGHT,
+    ("subs.c", "skip_empty",
+     "if (age > s->stale + together && slot + together <= s->n) /* the ring does not end among them */", 2): EIGHT,
+    ("subs.c", "skip_empty", "slot = slot + step <= s->n ? slot + step : 0;", 1):
+        "looks at eight from the next one on, and the first has been looked at by itself",
+    ("subs.c", "subs_retry", "if (old == 0 && s->moved + k < s->n) /* that empty ones leave changes nothing */", 2):
+        SAME,
+    ("subs.c", "subs_retry", "full = s->moved + k < s->n && full > old ? full - old : 0;", 1): SAME,
+    ("subs.c", "subs_retry", "full = s->moved + k < s->n && full > old ? full - old : 0;", 2): SAME,
+    ("subs.c", "subs_reset", "while (age < last && cell(s, age) == 0)", 1): SAME,
+    ("subs.c", "sl_subs_step", "uint64_t room = quota > used ? quota - used : 0;", 1): SAME,
+    ("subs.c", "set_total", "counter->state.w[1] = (total <= TOTAL_MAX ? total : UINT32_MAX) << 32 | "
+                            "(uint32_t)counter->state.w[1];", 1): LARGE,
+    ("subs.c", "sl_subs_block_bytes", "if (s->cells != NULL && (!s->narrow || own + cost <= NARROW_MAX))", 2): SIZE,
+    ("subs.c", "sl_subs_block_bytes",
+     "return own + cost <= NARROW_MAX ? narrow_bytes(limit) : sl_subs_wide_bytes(limit);", 1): SIZE,
+    ("subs.c", "sl_subs_most_bytes",
+     "return limit->quota <= NARROW_MAX ? narrow_bytes(limit) : sl_subs_wide_bytes(limit);", 1): SIZE,
+    ("subs.c", "sl_subs_move", "if (counter->block_bytes < narrow_bytes(limit))", 1): EVEN,
+    ("subs.c", "sl_subs_move", "for (uint64_t slot = 0; slot < ring; slot++)", 1):
+        "moves what stands after the last cell, in what blocks are rounded up by; sanitizers see it",
+    ("subs.c", "sl_subs_prepare",
+     "return counter->state.w[0] != before.w[0] || counter->state.w[1] != before.w[1];", 1): DEATH,
+    ("subs.c", "sl_subs_prepare",
+     "return counter->state.w[0] != before.w[0] || counter->state.w[1] != before.w[1];", 2): DEATH,
+    ("subs.c", "refund_end", "return s->moved < reach ? reach - s->moved : 0;", 1): SAME,
+    ("subs.c", "sl_subs_prepare_refund", "if (cost == 0 || sum_of_newest(s, refund_end(limit, s)) == 0)", 1): DEATH,
+    ("subs.c", "sl_subs_prepare_refund", "if (cost == 0 || sum_of_newest(s, refund_end(limit, s)) == 0)", 2): DEATH,
+    ("subs.c", "sl_subs_prepare_refund", "return counter->state.w[1] != before;", 1): DEATH,
+    ("subs.c", "sl_subs_refund", "if (left == cost)", 1):
+        "the total stays unknown, as it was made before, and is the sum of the cells",
+    ("terms.c", "sl_strikes_stand", "standing.ends_after_ns = end > t ? end - t : 0;", 1): SAME,
+    ("terms.c", "sl_strikes_life", "if (terms->penalty_count == 0)", 1): ROOM,
+    ("terms.c", "sl_strikes_life", "if (strikes->level != 0)", 1): ROOM,
+    ("terms.c", "sl_strikes_life", "for (uint32_t i = 0; i < count; i++)", 1): ROOM,
+    ("terms.c", "sl_strikes_life", "return end > now ? end - now : 0;", 1): ROOM,
 }
 
 

@@ -38,7 +38,7 @@
 
 #include <cmocka.h>
 
-enum { ALPHABET_MAX = 512, STEPS_MAX = 3, WINDOW_MS = 2, QUOTA = 1 };
+enum { ALPHABET_MAX = 512, STEPS_MAX = 3, WINDOW_MS = 2 };
 #define BASE_MS UINT64_C(1764000000000)
 
 /* An escalation in ms. */
@@ -216,8 +216,9 @@ static struct sluice_item item_of(const struct world *w, bool changed) {
 
 static struct sluice_call ask(const struct world *w, const struct call *call, sluice_operation operation,
                               uint64_t now_ms) {
+	static struct sluice_decision each; /* read by the call's caller, before it asks again */
 	const struct sluice_item item = item_of(w, call->changed);
-	return letter_ask(w->store, &call->letter, operation, now_ms, &item, 1, NULL);
+	return letter_ask(w->store, &call->letter, operation, now_ms, &item, 1, &each);
 }
 
 static void differ(const struct world *w, const struct spot *from, const struct call *last, const char *what) {
@@ -244,9 +245,12 @@ static void differ(const struct world *w, const struct spot *from, const struct 
 
 static void compare(const struct world *w, const struct spot *from, const struct call *c,
                     const struct sluice_call *call, const struct expected *e) {
-	const char *what = twin_difference(&e->answer, &w->rule, &call->merged, false, w->unit_ns);
-	if (what != NULL)
-		differ(w, from, c, what);
+	const struct sluice_decision *said[] = {&call->merged, call->each}; /* the limit says a delay of a denial, too */
+	for (size_t i = 0; i < 2; i++) {
+		const char *what = twin_difference(&e->answer, &w->rule, said[i], false, w->unit_ns);
+		if (what != NULL)
+			differ(w, from, c, what);
+	}
 	if (letter_takes(&c->letter) && call->granted != e->granted)
 		differ(w, from, c, "granted");
 	if ((call->penalized != 0) != e->penalized)
@@ -375,13 +379,14 @@ static void add_call(struct world *w, struct letter letter, bool changed) {
 static void fill_alphabet(struct world *w) {
 	const struct escalation *from = w->escalations[0], *to = w->escalations[1];
 	int32_t most = (int32_t)(longest(from) > longest(to) ? longest(from) : longest(to)) + 1;
+	uint32_t beyond = (uint32_t)twin_quota(&w->rule) + 1;
 	bool reserves = w->rule.algorithm != SLUICE_SLIDING_LOG || !w->terms[0].count_denied;
 	for (int changed = 0; changed < 1 + (from != to); changed++)
 		for (int32_t wait = -1; wait <= most + 1; wait++) {
 			int32_t ms = wait > most ? most + (int32_t)from->forgive : wait;
-			for (uint32_t cost = 1; cost <= QUOTA + 1; cost++)
+			for (uint32_t cost = 1; cost <= beyond; cost++)
 				add_call(w, (struct letter){SLUICE_CHARGE, cost, 0, 0, ms, false, 0}, changed != 0);
-			add_call(w, (struct letter){SLUICE_CHARGE, QUOTA + 1, 0, 0, ms, true, 0}, changed != 0);
+			add_call(w, (struct letter){SLUICE_CHARGE, beyond, 0, 0, ms, true, 0}, changed != 0);
 			if (wait == 0 || wait == 1) {
 				add_call(w, (struct letter){SLUICE_REFUND, 1, 0, 0, ms, false, 0}, changed != 0);
 				add_call(w, (struct letter){SLUICE_RESET, 0, 0, 0, ms, false, 0}, changed != 0);
@@ -420,7 +425,7 @@ static struct totals explore(const struct kind *kind, const struct escalation *f
 	struct histories all = {&w, sizeof *starts, 0, calls, follows, step};
 	struct totals totals;
 	memset(&w, 0, sizeof w);
-	w.rule = kind_rule(kind, WINDOW_MS, QUOTA);
+	w.rule = kind_rule(kind, WINDOW_MS, kind->algorithm == SLUICE_LEAKY_BUCKET ? 2 : 1); /* of which one is delayed */
 	w.limit = rule_limit(&w.rule);
 	w.unit_ns = kind->algorithm == SLUICE_SLIDING_LOG ? TWIN_MS : TWIN_NS;
 	w.escalations[0] = from;

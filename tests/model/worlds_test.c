@@ -46,6 +46,7 @@ struct beginning {
 	uint32_t charges, gap_ms;
 	uint32_t pause_after, pause_ms; /* so many of them, and then this instead of the gap */
 	uint32_t heavy;                 /* each so-and-so-manieth costs 2, the others 1; 0: none does */
+	uint32_t times;                 /* that; 0: once */
 };
 
 struct world {
@@ -323,7 +324,8 @@ static size_t waits_of(uint32_t window_ms, int32_t waits[WAITS_MAX]) {
 	size_t count = 0;
 	waits[count++] = -1;
 	for (uint32_t ms = 0; ms <= window_ms + 1; ms++)
-		waits[count++] = (int32_t)ms;
+		if (window_ms <= 12 || ms <= 2 || ms == window_ms / 2 || ms + 1 >= window_ms) /* of long ones not each */
+			waits[count++] = (int32_t)ms;
 	waits[count++] = 2 * (int32_t)window_ms + 1;
 	return count;
 }
@@ -434,7 +436,8 @@ static void explore_begun(const struct kind *kind, const struct size *size, cons
 	for (w.begun = 0; w.begun < beginning->charges; w.begun++) {
 		const uint32_t nth = w.begun + 1;
 		const uint32_t wait = nth == beginning->pause_after + 1 ? beginning->pause_ms : beginning->gap_ms;
-		const uint32_t cost = beginning->heavy != 0 && nth % beginning->heavy == 0 ? 2 : 1;
+		const uint32_t once = beginning->heavy != 0 && nth % beginning->heavy == 0 ? 2 : 1;
+		const uint32_t cost = beginning->times != 0 ? once * beginning->times : once;
 		w.beginning[w.begun] = (struct letter){SLUICE_CHARGE, cost, (int32_t)wait, 1, false};
 	}
 	run_world(&w, size->window_ms, size->calls, sum);
@@ -466,8 +469,9 @@ static void explore_sizes(const char *what, const struct size *sizes, size_t cou
 static void explore_beginnings(const struct size *size) {
 	/* A block of a log has eight entries to begin with; then 11, 13 and 15. In the last one the charge that makes it
 	 * longer costs 1, as not all before it did. */
-	static const struct beginning all[] = {{12, 1, 0, 0, 2},  {11, 1, 6, 10, 3}, {4, 3, 0, 0, 2}, {12, 1, 0, 0, 0},
-	                                       {11, 1, 6, 10, 0}, {12, 0, 6, 1, 0},  {11, 1, 0, 0, 3}};
+	static const struct beginning all[] = {{12, 1, 0, 0, 2, 0},  {11, 1, 6, 10, 3, 0}, {4, 3, 0, 0, 2, 0},
+	                                       {12, 1, 0, 0, 0, 0},  {11, 1, 6, 10, 0, 0}, {12, 0, 6, 1, 0, 0},
+	                                       {11, 1, 0, 0, 3, 0}};
 	const char *only = getenv("SLUICE_WORLDS");
 	for (int k = 0; k < KINDS; k++) {
 		struct totals sum = {0};
@@ -482,16 +486,19 @@ static void explore_beginnings(const struct size *size) {
 	}
 }
 
-/* Of those whose cells grow: more than 65,535 in one of them, by one charge beside others or by two of a half. */
+/* Of those whose cells grow: more than 65,535 in one of them, by one charge beside another or by two of a half. Cells
+ * are narrow in rings of 17 and more: a block of 64 bytes has room for the others. */
 static void explore_grown(uint32_t calls) {
-	const struct size size = {4, 70000, calls};
+	static const struct beginning beside = {1, 0, 0, 0, 0, 5}, halves = {2, 0, 0, 0, 0, 35000};
+	const struct size size = {20, 70000, calls};
 	const char *only = getenv("SLUICE_WORLDS");
 	for (int k = 0; k < KINDS; k++) {
 		struct totals sum = {0};
 		if (kinds[k].algorithm != SLUICE_SLIDING_BUCKETS ||
 		    (only != NULL && strncmp(kinds[k].name, only, strlen(only)) != 0))
 			continue;
-		explore_one(&kinds[k], &size, &sum);
+		explore_begun(&kinds[k], &size, &beside, &sum);
+		explore_begun(&kinds[k], &size, &halves, &sum);
 		totals_print(&sum, "cells that grow", kinds[k].name);
 	}
 }
@@ -524,7 +531,7 @@ static void every_history_that_begins_with_many_charges(void **state) {
 
 static void every_history_of_cells_that_grow(void **state) {
 	(void)state;
-	explore_grown(getenv("SLUICE_SOAK_SECONDS") != NULL ? 4 : 2);
+	explore_grown(getenv("SLUICE_SOAK_SECONDS") != NULL ? 3 : 2);
 }
 
 int main(void) {
