@@ -85,9 +85,8 @@ const char *sl_describe_when(struct sl_pool *pool, const struct sl_yaml *when) {
 /* ---- keys ------------------------------------------------------------------------------------------------------ */
 
 const char *sl_describe_key(struct sluice_policy *policy, const struct sl_ruleset_limit *limit) {
-	const size_t bytes = (size_t)SL_POLICY_KEY_PARTS_MAX * (SL_CHOICES_MAX + 1) * (SLUICE_NAME_BYTES_MAX + 5);
 	char text[SL_POLICY_KEY_PARTS_MAX * (SL_CHOICES_MAX + 1) * (SLUICE_NAME_BYTES_MAX + 5)];
-	struct sl_out out = sl_out_to(text, bytes);
+	struct sl_out out = sl_out_to(text, sizeof text);
 	for (uint32_t i = 0; i < limit->part_count; i++) {
 		sl_out_str(&out, i == 0 ? "" : ", ");
 		for (uint32_t j = 0; j < limit->parts[i].count; j++) {

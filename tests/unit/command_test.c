@@ -119,11 +119,13 @@ static const struct {
 	{SL_OP_CHECK, "CHECK k 1 TTL 0 9/1m", "TTL '0': expected a whole number from 1 to 316224000000"},
 	{SL_OP_CHECK, "CHECK k 1 OBSERVED UPTO", "the last words need a limit after them"},
 	{SL_OP_CHECK, "CHECK k 1 9/1m NAME n KEY j 9/1m", "KEY has to stand before the words of its limit"},
+	{SL_OP_CHECK, "CHECK k 1 LEEP 9/1m", "limit 1, column 1: expected a limit such as 100/1m"},
 	{SL_OP_CHECK, "CHECK k 1 KEEP 9/1m", "KEEP is no word of SLUICE.CHECK"},
 	{SL_OP_RESET, "RESET k COST 3 9/1m", "COST is no word of SLUICE.RESET"},
 	{SL_OP_PEEK, "PEEK k 1 BESIDE a BESIDE b 9/1m", "BESIDE twice: expected it once"},
 	{SL_OP_PEEK, "PEEK k 1 BESIDE xy 9/1m", "id 'xy': expected 1 to 16 hex digits"},
 	{SL_OP_HOLD, "HOLD k 1 0123456789abcdef0 9 9/1m", "id '0123456789abcdef0': expected 1 to 16 hex digits"},
+	{SL_OP_CHECK, "CHECK k : 9/1m", "cost ':': expected a whole number from 0 to 4294967295"},
 	{SL_OP_HOLD, "HOLD k 1 a 60001 9/1m", "ttl_ms '60001': expected a whole number from 1 to 60000"},
 	{SL_OP_HOLD, "HOLD k 1 a 9 distinct_5/1h", "limit 1: distinct is not held: SLUICE.CHECK with MEMBER decides"},
 	{SL_OP_LEASE, "LEASE k a 9 0 1 OBSERVED 9/1m", "a lease is of one limit, neither OBSERVED nor TRIED"},
@@ -336,6 +338,8 @@ static void test_where_the_keys_are(void **state) {
 	assert_true(at[0] == 1 && at[1] == 7 && at[2] == 14);
 	assert_int_equal(sl_command_keys(SL_OP_COMMIT, args, count, at), 1);
 	assert_int_equal(sl_command_keys(SL_OP_CHECK, args, 1, at), 0);
+	count = split("CHECK a 1 foo KEY b", args);
+	assert_int_equal(sl_command_keys(SL_OP_CHECK, args, count, at), 2);
 	count = split("CHECK a 1 foo KEY b x", args);
 	assert_int_equal(sl_command_keys(SL_OP_CHECK, args, count, at), 2);
 	assert_int_equal(at[1], 5);

@@ -257,6 +257,12 @@ static void test_each_form(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		assert_forms(cases[i].forms, &limit, 1, true, 0, cases[i].want);
+	/* what would be behind the last instant that there is */
+	struct sl_out out = begin();
+	sl_headers_rate_limit(&out, SL_FORM_LEGACY_EPOCH,
+	                      &(struct sl_headers_decision){&limit, 1, 0, true, SLUICE_NEVER - 5});
+	assert_string_equal(end(&out), "X-RateLimit-Limit: 600\r\nX-RateLimit-Remaining: 41\r\n"
+	                               "X-RateLimit-Reset: 18446744074\r\n");
 }
 
 static void test_single_forms_tell_of_the_one_that_decided(void **state) {

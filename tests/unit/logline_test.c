@@ -411,11 +411,22 @@ static void calendar(void **state) {
 		{"2100-03-01T00:00:00Z", 4107542400},  {"2200-02-28T23:59:59Z", 7263215999},
 		{"2262-04-11T23:47:15Z", 9223372035},
 	};
+	static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 	sluice_ns time;
 	(void)state;
 	for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
 		assert_true(sl_logtime_text(sl_str(days[i].text), &time));
 		assert_int_equal(time, days[i].s * 1000000000);
+	}
+	for (int month = 0, day = 0; month < 12; day += lengths[month++]) {
+		char text[32];
+		snprintf(text, sizeof text, "2100-%02d-01T00:00:00Z", month + 1);
+		assert_true(sl_logtime_text(sl_str(text), &time));
+		assert_int_equal(time, (INT64_C(4102444800) + INT64_C(86400) * day) * 1000000000);
+		for (int over = 0; over < 2; over++) {
+			snprintf(text, sizeof text, "2100-%02d-%02dT00:00:00Z", month + 1, lengths[month] + over);
+			assert_int_equal(sl_logtime_text(sl_str(text), &time), over == 0);
+		}
 	}
 	assert_false(sl_logtime_text(sl_str("2262-04-11T23:47:16Z"), &time));
 	assert_false(sl_logtime_text(sl_str("2100-02-29T00:00:00Z"), &time));

@@ -29,7 +29,10 @@ static const char rules[] =
 	"     optional: true}\n"
 	"  - {name: devices, key: user, optional: true, limit: distinct 5/1h, of: ip}\n"
 	"  - {name: off, key: [], limit: unlimited}\n"
-	"  - {name: rest, when: {method: GET, not: [{path: /health}, {user: root}]}, key: [], limit: 9/1s}\n";
+	"  - name: rest\n"
+	"    when: {method: GET, host: \"*.example.com\", not: [{path: /health}, {user: root}]}\n"
+	"    key: []\n"
+	"    limit: 9/1s\n";
 
 /* What was told of each limit. */
 struct story {
@@ -116,7 +119,8 @@ static void test_each_reason(void **state) {
 		{"ip=192.0.2.7", 3, "its key is user, and the request has no user"},
 		{"ip=192.0.2.7", 4, "the limit says unlimited"},
 		{"method=PUT path=/health user=root", 5,
-	     "for method=GET, not (path=/health), not (user=root): method is PUT, not (path=/health), not (user=root)"},
+	     "for method=GET, host=*.example.com, not (path=/health), not (user=root): method is PUT, no host, not "
+	     "(path=/health), not (user=root)"},
 	};
 	struct sluice_policy *policy = load(rules);
 	struct sluice_match match;

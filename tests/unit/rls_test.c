@@ -167,6 +167,12 @@ static void test_bounds(void **state) {
 		assert_int_equal(read_bytes(message.data, message.len),
 		                 entries == SL_RLS_ENTRIES_MAX ? SL_RLS_READ : SL_RLS_TOO_MANY);
 	}
+	/* a field of as many bytes as there is room for, and of one more */
+	for (size_t room = 5; room >= 4; room--) {
+		struct sl_pb_writer writer = sl_pb_write(bytes, room);
+		sl_pb_put_bytes(&writer, 1, sl_str("abc"));
+		assert_int_equal(writer.overflow, room == 4);
+	}
 	/* groups as deep as they are taken, and one more */
 	for (int depth = SL_PB_DEPTH_MAX; depth <= SL_PB_DEPTH_MAX + 1; depth++) {
 		memset(bytes, 0x23, (size_t)depth);
