@@ -84,7 +84,9 @@ uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_coun
 
 /* Makes counter->state and its new block those of a counter whose charges had the actual costs: below what was charged,
  * it gives back what of it still counts; above, it charges more in the same place, saturating (what counts of a log or
- * sub-buckets, and a window's count, at 2^32 - 1; a bucket's debt at what its state can hold), whatever the quota.
+ * sub-buckets, and a window's count, at 2^32 - 1; a bucket's debt at what its state can hold), whatever the quota. A
+ * bucket gives back what has not drained, the oldest cost first: where others have charged it since, that may be less
+ * than actual costs would have left, by at most what has drained since then, and by less than a unit.
  * Corrections are made in the order of the list: for buckets that of `known`. The last charge's instant stays, but that
  * debt of a bucket begins when it is known. The old block is not written, and the new one has room for the next charge,
  * of any cost, even if sl_step_block_bytes() would rather have a shorter one.

@@ -235,6 +235,23 @@ static void a_bucket_gives_back_what_has_not_drained(void **state) {
 	correct(h, &down, 1, false);
 }
 
+/* The oldest cost drains first: of 5 that were reserved at 0 s, 2 are left at 3 s, and no more than those go back. Had
+ * the true cost of 1 been charged, then 2 of the 3 of 1 s would have drained instead. */
+static void a_bucket_gives_back_less_after_another_charge(void **state) {
+	struct sl_correction down = {.instant = T0, .known = T0 + 3 * S, .charged = 5, .actual = 1, .debt = 5};
+	struct host *h = host_of("token-bucket 1/1s burst 10");
+	(void)state;
+	assert_true(charge(h, T0, 1).allowed);
+	assert_true(charge(h, T0 + S, 3).allowed);
+	assert_int_equal(ask(h, T0 + 3 * S, 1).remaining, 9);
+
+	h = host_of("token-bucket 1/1s burst 10");
+	assert_true(charge(h, T0, 5).allowed);
+	assert_true(charge(h, T0 + S, 3).allowed);
+	correct(h, &down, 1, true);
+	assert_int_equal(ask(h, T0 + 3 * S, 1).remaining, 7);
+}
+
 /* A unit log becomes weighted, an entry that is left with nothing goes, and one that a refund took comes again. */
 static void a_log_is_corrected_entry_by_entry(void **state) {
 	struct host *h = host_of("sliding-log 10/1m");
@@ -500,6 +517,7 @@ int main(void) {
 		cmocka_unit_test(a_spread_return_stays_in_its_stretch),
 		cmocka_unit_test(a_window_that_has_rolled_is_corrected),
 		cmocka_unit_test(a_bucket_gives_back_what_has_not_drained),
+		cmocka_unit_test(a_bucket_gives_back_less_after_another_charge),
 		cmocka_unit_test(a_log_is_corrected_entry_by_entry),
 		cmocka_unit_test(nothing_is_corrected_of_nothing),
 		cmocka_unit_test(what_is_denied_is_charged),
