@@ -55,9 +55,9 @@ POINTER, VOID = object(), object()
 class Unit:
     """One translation unit."""
 
-    def __init__(self, tree):
+    def __init__(self, declarations):
         self.functions, self.typedefs, self.structs, self.constants, self.globals = {}, {}, {}, {}, {}
-        for node in tree.ext:
+        for node in declarations:
             if isinstance(node, c_ast.FuncDef):
                 self.functions[node.decl.name] = node
                 self.learn(node.decl.type)
@@ -152,12 +152,28 @@ def changed(text, mistake):
     return text[:at] + new + text[at + len(old):]
 
 
+class Parser(c_parser.CParser):
+    """Parses a text in two parts; the second knows the names of types of the first."""
+
+    def part(self, text, path, names):
+        self.clex.filename = path
+        self.clex.reset_lineno()
+        self._scope_stack, self._last_yielded_token = [dict(names)], None
+        return self.cparser.parse(input=text, lexer=self.clex).ext, self._scope_stack[0]
+
+
+@functools.lru_cache(maxsize=None)
+def headers(text, path):
+    """What a file includes: most mistakes are not there, and it is three quarters of the text."""
+    return Parser().part(text, path, {})
+
+
 @functools.lru_cache(maxsize=None)
 def read(path, mistake=None):
     """A file of src, as a Unit. `mistake`: (old, new, n) or (old, new, n, header): in a header that it includes."""
     fake = next(folder for folder in FAKE_HEADERS if os.path.isdir(folder))
     with tempfile.TemporaryDirectory() as folder:
-        before = []
+        before, source = [], path
         if mistake is not None:
             spoiled = mistake[3] if len(mistake) == 4 else path
             with open(os.path.join(ROOT, spoiled), encoding="utf-8") as f:
@@ -167,8 +183,11 @@ def read(path, mistake=None):
             with open(copy, "w", encoding="utf-8") as f:
                 f.write(text)
             before = ["-I" + folder]
-            path = path if len(mistake) == 4 else copy
+            source = path if len(mistake) == 4 else copy
         argv = [os.environ.get("CC", "gcc"), "-E", "-nostdinc", "-U__x86_64__", *before, "-Isrc", "-Iinclude", "-I.",
-                "-I" + fake, *("-D%s=%s" % item for item in DEFINES.items()), path]
+                "-I" + fake, *("-D%s=%s" % item for item in DEFINES.items()), source]
         text = subprocess.run(argv, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return Unit(c_parser.CParser().parse(text, path))
+    text = text.replace(source, path)
+    at = text.rindex('"%s" 2\n' % path)  # there the last header ends
+    before, names = headers(text[:text.rindex("\n", 0, at)], path)
+    return Unit(before + Parser().part(text[text.rindex("\n", 0, at) + 1:], path, names)[0])

@@ -29,6 +29,10 @@ class Val:
     def __init__(self, term, type_):
         self.term, self.type = term, type_
 
+    def __deepcopy__(self, memo):
+        """Of a pointer, not of what it leads to."""
+        return Val(self.term, self.type)
+
 
 class Struct:
     """Fields that are not there are zeros, but for those of a variable that was never set."""
@@ -60,6 +64,11 @@ class Infeasible(Exception):
 
 def known(term):
     return isinstance(term, (int, bool))
+
+
+def named(term):
+    """A term as a name of itself."""
+    return term if known(term) else term.sexpr()
 
 
 class Run:
@@ -113,7 +122,7 @@ class Run:
         """floor(n / d) and the rest, for d > 0."""
         if known(n) and known(d):
             return n // d, n % d
-        key = (str(n), str(d))
+        key = named(n), named(d)
         if known(d) and key not in self.divisions:
             q, r = split(n, d)
             if not self.can(self.facts + [z3.Or(r < 0, r >= d)]):
@@ -223,6 +232,7 @@ class Run:
 
     def binary(self, op, a, b, where):
         if a.type is POINTER or b.type is POINTER:
+            assert op in ("==", "!="), "%s: arithmetic of pointers" % where
             same = (a.term or None) is (b.term or None)
             return Val(same if op == "==" else not same, BOOL)
         a, b = self.number(a), self.number(b)
@@ -299,6 +309,8 @@ class Run:
             return Ref(array, index)
         if isinstance(node, c_ast.UnaryOp) and node.op == "*":
             return self.value(node.expr).term
+        if isinstance(node, c_ast.CompoundLiteral):
+            return Ref({"it": self.value(node)}, "it")
         raise NotImplementedError("%s: %s" % (where, type(node).__name__))
 
     def global_frame(self, name):
@@ -378,7 +390,27 @@ class Run:
             self.prove(self.truth(self.value(node.cond)), "%s: an assertion" % node.coord)
             return Val(None, VOID)
         way = self.choose(self.truth(self.value(node.cond)))
-        return self.value(node.iftrue if way else node.iffalse)
+        value, other = self.value(node.iftrue if way else node.iffalse), node.iffalse if way else node.iftrue
+        if isinstance(value, Val) and isinstance(value.type, Int) and value.type.bits > 1:
+            its = self.type_unseen(other)  # the type is that of both
+            if isinstance(its, Int) and its.bits > 1:
+                return self.convert(value, self.common(value, Val(0, its)), str(node.coord))
+        return value
+
+    def type_unseen(self, node):
+        """The type of an expression that is not looked at, where that is plain: else None, and the other's is taken."""
+        if isinstance(node, (c_ast.Constant, c_ast.ID)):
+            value = self.value(node)
+            return value.type if isinstance(value, Val) else None
+        if isinstance(node, c_ast.Cast):
+            return self.unit.type_of(node.to_type)
+        if isinstance(node, c_ast.FuncCall) and node.name.name in self.unit.functions:
+            return self.unit.type_of(self.unit.functions[node.name.name].decl.type.type)
+        if isinstance(node, c_ast.BinaryOp) and node.op in ("+", "-", "*", "/", "%"):
+            left, right = self.type_unseen(node.left), self.type_unseen(node.right)
+            if isinstance(left, Int) and isinstance(right, Int):
+                return self.common(Val(0, left), Val(0, right))
+        return None
 
     def value_Assignment(self, node):
         where = str(node.coord)
@@ -473,17 +505,19 @@ class Run:
                  if isinstance(each, (c_ast.While, c_ast.For))]
         return self.names[-1], [each is node for each in loops].index(True)
 
-    def any_round(self, node, claims, measure, part=1):
+    def any_round(self, node, claims, measure, part=1, forget=None):
         """A loop of however many rounds: what is claimed of its variables holds before it and after a round that began
         with it, and the measure has fallen, to one so-manieth of what it was at most, and is not below 0. Then it holds
-        behind the loop, whatever they are."""
+        behind the loop, whatever they are. Where it changes more than variables, `forget` makes that unknown."""
         frame = self.frames[-1]
         for words, claim in claims(self, frame):
             self.prove(claim, words + ", before the loop")
-        for name in sorted(self.assigned(node)):
+        for name in sorted(self.assigned(node, forget is not None)):
             frame[name] = Val(self.fresh(name), frame[name].type)
             low, high = frame[name].type.range()
             self.facts += [frame[name].term >= low, frame[name].term <= high]
+        if forget is not None:
+            forget(self, frame)
         for _, claim in claims(self, frame):
             self.know(claim)
         before = measure(self, frame)
@@ -498,15 +532,15 @@ class Run:
         self.prove(z3.And(after < before, part * after <= before, after >= 0), "%s: a round less" % node.coord)
         raise Infeasible()  # this way ends here
 
-    def assigned(self, node):
-        """The variables that a loop changes. What it changes elsewhere is not understood."""
+    def assigned(self, node, forgets=False):
+        """The variables that a loop changes. What it changes elsewhere is not understood, but where it is forgotten."""
         names = set()
         for each in self.unit.walk(node):
             target = each.lvalue if isinstance(each, c_ast.Assignment) else \
                 each.expr if isinstance(each, c_ast.UnaryOp) and each.op in ("++", "--", "p++", "p--") else None
             if target is not None:
-                assert isinstance(target, c_ast.ID), "%s: more than a variable is changed" % each.coord
-                names.add(target.name)
+                assert isinstance(target, c_ast.ID) or forgets, "%s: more than a variable is changed" % each.coord
+                names |= {target.name} if isinstance(target, c_ast.ID) else set()
         return names & set(self.frames[-1])
 
     def declare(self, decl):

@@ -38,23 +38,58 @@ def solve(solver, facts, steps, what):
     return said
 
 
+class Scopes:
+    """A solver that keeps what a question has in common with the one before it: a fact a scope. Most of them do: the
+    facts of a path only become more. Making the terms of a fact takes longer than solving with them."""
+
+    def __init__(self):
+        self.solver, self.facts = z3.SolverFor("QF_LRA"), []
+
+    def ask(self, facts):
+        same = 0
+        while same < min(len(facts), len(self.facts)) and (
+                facts[same] is self.facts[same] or facts[same].get_id() == self.facts[same].get_id()):
+            same += 1
+        if same < len(self.facts):
+            self.solver.pop(len(self.facts) - same)
+        for fact in facts[same:]:
+            self.solver.push()
+            self.solver.add(relaxed(fact))
+        self.facts = list(facts)
+        return solve(self.solver, [], REAL_STEPS, "reals")
+
+
+SCOPES = [Scopes()]  # of the proof that goes on
+
+
 def on_reals(facts):
-    return solve(z3.SolverFor("QF_LRA"), [relaxed(f) for f in facts], REAL_STEPS, "reals")
+    return SCOPES[0].ask(facts)
 
 
 def can(facts):
     return on_reals(facts) != z3.unsat
 
 
+LEMMAS = {}  # by the numbers of their terms, which are kept, so that they stay theirs
+
+
 def monotone(factor, *terms):
     """Of a factor that is not below 0: a <= b gives a factor <= b factor, and a < b one factor more."""
-    lemmas, is_factor = [], factor >= 0
+    lemmas = []
     for a, b in itertools.permutations(terms, 2):
-        apart = a - b
-        if not known(apart) and not z3.is_int_value(z3.simplify(apart)):
-            lemmas += [z3.Implies(z3.And(is_factor, a <= b), a * factor <= b * factor),
-                       z3.Implies(z3.And(is_factor, a + 1 <= b), a * factor + factor <= b * factor)]
+        key = tuple(term if known(term) else ("term", term.get_id()) for term in (factor, a, b))
+        if key not in LEMMAS:
+            LEMMAS[key] = (factor, a, b, lemmas_of(factor, a, b))
+        lemmas += LEMMAS[key][3]
     return lemmas
+
+
+def lemmas_of(factor, a, b):
+    apart, is_factor = a - b, factor >= 0
+    if known(apart) or z3.is_int_value(z3.simplify(apart)):
+        return []
+    return [z3.Implies(z3.And(is_factor, a <= b), a * factor <= b * factor),
+            z3.Implies(z3.And(is_factor, a + 1 <= b), a * factor + factor <= b * factor)]
 
 
 def scaled(run, by):
@@ -77,7 +112,7 @@ class Prover:
 
     def ask(self, run, claim, where):
         claim = z3.BoolVal(claim) if known(claim) else claim
-        key = (tuple(way for way, _ in run.taken), where, str(claim), len(run.facts))
+        key = (tuple(way for way, _ in run.taken), where, claim.sexpr(), len(run.facts))
         if key in self.done:
             return
         self.asked += 1
@@ -117,6 +152,7 @@ def prove(unit, begin, claims=None, hints=None, summaries=None, refute=False, in
     (words, claim)); `invariants` of loops (execute.any_round). Returns how many paths and how many questions that
     were."""
     prover, count = Prover(hints, refute), 0
+    SCOPES[0] = Scopes()
 
     def make(choices):
         return Run(unit, prover.ask, can, choices, summaries, invariants)

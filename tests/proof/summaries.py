@@ -1,7 +1,7 @@
 """Functions that are proved by themselves, and stand in the proofs of those that call them as what they were proved to
 be: quotients (test_division.py) and the divisions of instants by a stored inverse (test_windows.py, test_subs.py)."""
 from csource import U64
-from execute import Val, known
+from execute import Val, known, named
 
 
 def capped(run, quotient):
@@ -21,7 +21,7 @@ def ceil(run, n, d):
     """ceil(n / d), by a number of its own: n = q d - r."""
     if known(n) and known(d):
         return -(-n // d)
-    key = (str(n), str(d), "ceil")
+    key = (named(n), named(d), "ceil")
     if key not in run.divisions:
         q, r = run.fresh("c"), run.fresh("s")
         run.divisions[key] = (n, d, q, -r)
@@ -38,7 +38,7 @@ def div_ceil(run, n, d):
 def window_of(run, W, t):
     """floor(t / W), t mod W; they are noted, for the lemmas."""
     found = run.divide(t, W)
-    if all(str(found) != str(other) for other in run.windows):
+    if all(found is not other for other in run.windows):
         run.windows.append(found)
     return found
 

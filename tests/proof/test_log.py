@@ -7,9 +7,8 @@ window, quota, cost, count, and instant up to the year 2262:
 And of a ring of any length whose instants and sums do not fall (I2): where entry k stands, wherever the ring begins;
 that each search (for what has expired, an instant, what has to leave, what is too old) ends at the one entry that it is
 for, asks for none that is not there, and where it halves, leaves half at most with each round, so that 26 are enough;
-and that what a charge writes in place, or moves, stands within the block and over nothing that counts. Not proved, and
-held by models (tests/model): what refunds, corrections and trims write. Sums count modulo 2^32; here they have not come
-round."""
+and that what a charge writes in place, or moves, stands within the block and over nothing that counts. What refunds,
+corrections and trims write is proved in test_log_back.py. Sums count modulo 2^32; here they have not come round."""
 import pytest
 import z3
 

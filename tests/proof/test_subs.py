@@ -7,8 +7,8 @@ back what counts reaches. For every precision, number of sub-buckets, quota, cos
     weighted  full P + old (P - t mod P) + c P <= Q P
 
 with full the cost of the sub-buckets b-n+1..b, and old that of b-n. Loops are of any number of rounds
-(execute.any_round). Not proved, and held by models (tests/model): that skip_empty() skips what is empty, and what a
-charge and a refund write into the ring."""
+(execute.any_round). What is written into the ring is proved in test_subs_back.py. Not proved, and held by models
+(tests/model): that skip_empty() skips what is empty."""
 import pytest
 import z3
 

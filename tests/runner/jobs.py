@@ -20,7 +20,7 @@ CRASH_SANITIZED = ("damage_test", "flood_test", "kill_test")  # the others are o
 CRASH_SECONDS_MAX = 7200
 PLANTED_SECONDS_MAX = 3600
 PROOFS_SECONDS_MAX = 7200
-QUICK_PROOFS = "test_division or test_translation or test_log or instant or (fixed and decides) or " \
+QUICK_PROOFS = "test_division or test_translation or test_log.py or instant or (fixed and decides) or " \
     "what_is or draining or seconds_become"
 RELEASE_SECONDS_MAX = 3600
 FAULTS_SECONDS_MAX = 7200
