@@ -58,18 +58,22 @@ static void a_reservation_without_room_does_nothing(void **state) {
 	sluice_store_close(s);
 }
 
-/* Reserves 2 of a log and of a window of 99, with 10 charged there; then the log grows until it can't be written anew:
- * nor can what is reserved of it be corrected. */
-static struct sluice_store *store_with_a_log_that_stays(uint64_t *at) {
+/* Reserves 2 of a log and of a window of 99, with 10 charged there; then the log grows until `end`, or until it can't
+ * be written anew: nor can what is reserved of it be corrected. */
+static struct sluice_store *store_with_a_log_until(uint64_t end, uint64_t *at) {
 	struct sluice_store *s = small_store(1);
 	struct asked a = ASK(s, SLUICE_CHARGE, 0, 10, .lines = {{"fixed-window 99/1d"}});
 	assert_true(a.err == SLUICE_OK && a.d.allowed);
 	a = ASK(s, SLUICE_RESERVE, 0, 2, "a", 60 * S,
 	        .lines = {{"fixed-window 99/1d"}, {"sliding-log 100000/1h", "big"}});
-	for (*at = 1; a.err == SLUICE_OK && a.d.allowed; ++*at)
+	for (*at = 1; a.err == SLUICE_OK && a.d.allowed && *at < end; ++*at)
 		a = ASK(s, SLUICE_CHARGE, *at, 1, .lines = {{"sliding-log 100000/1h", "big"}});
-	assert_true(a.err == SLUICE_OK && a.d.bound == SLUICE_BOUND_ROOM && *at < 60 * S);
+	assert_true(a.err == SLUICE_OK && (*at == end || a.d.bound == SLUICE_BOUND_ROOM) && *at < 60 * S);
 	return s;
+}
+
+static struct sluice_store *store_with_a_log_that_stays(uint64_t *at) {
+	return store_with_a_log_until(60 * S, at);
 }
 
 static uint32_t big_remaining(struct sluice_store *s, uint64_t at) {
@@ -94,6 +98,30 @@ static void a_commit_without_room_keeps_the_estimate(void **state) {
 			assert_int_equal(big_remaining(s, at), big);
 		}
 		assert_int_equal(big_remaining(s, 61 * S), big); /* committed: its end gives back nothing */
+		assert_null(sluice_store_verify(s));
+		sluice_store_close(s);
+	}
+}
+
+/* What is above the estimate is charged as of now where there is room for that, as for one more entry of a log. */
+static void a_commit_without_room_charges_what_is_above(void **state) {
+	static const struct {
+		uint32_t actual, above;
+	} rows[] = {{0, 0}, {1, 0}, {2, 0}, {3, 1}, {5, 3}};
+	uint64_t end, at;
+	(void)state;
+	sluice_store_close(store_with_a_log_that_stays(&end));
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_store *s = store_with_a_log_until(end - 9, &at);
+		uint32_t big = big_remaining(s, at) - rows[i].above;
+		for (int again = 0; again < 2; again++) {
+			struct asked a = ASK(s, SLUICE_COMMIT, at, rows[i].actual, "a",
+			                     .lines = {{"fixed-window 99/1d"}, {"sliding-log 100000/1h", "big"}});
+			assert_true(a.err == SLUICE_OK && a.found == (again ? 0 : 2));
+			assert_int_equal(big_remaining(s, at), big);
+		}
+		assert_int_equal(big_remaining(s, 61 * S), big); /* committed: its end gives back nothing */
+		assert_int_equal(big_remaining(s, 3600 * S), 100000 - (at - 1) - rows[i].above);
 		assert_null(sluice_store_verify(s));
 		sluice_store_close(s);
 	}
@@ -374,6 +402,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reservation_without_room_does_nothing),
 		cmocka_unit_test(a_commit_without_room_keeps_the_estimate),
+		cmocka_unit_test(a_commit_without_room_charges_what_is_above),
 		cmocka_unit_test(a_refund_without_room_leaves_out_what_it_cannot_settle),
 		cmocka_unit_test(a_denial_stands_without_room_for_its_strike),
 		cmocka_unit_test(without_a_slot_the_counter_goes_on),

@@ -86,6 +86,32 @@ static void what_was_charged_outlives_its_users(void **state) {
 	}
 }
 
+static uint64_t slots_used(struct sluice_store *store) {
+	struct sluice_store_stats stats;
+	sluice_store_stats(store, &stats);
+	return stats.slots_used;
+}
+
+/* Homes that have overflowed are known to have, by the same buckets and no others. */
+static void so_does_what_has_spilled(void **state) {
+	struct sluice_store *store = *state;
+	struct sluice_store_stats stats;
+	struct sl_repair found;
+	for (uint64_t i = 0; i < store->page_count * SL_PAGE_SLOTS / 2; i++) {
+		char key[24];
+		(void)snprintf(key, sizeof key, "%u", (unsigned)i);
+		assert_true(ASK(store, SLUICE_CHARGE, 0, 1, .lines = {{"9/30d", key}}).d.allowed);
+	}
+	sluice_store_stats(store, &stats);
+	assert_true(stats.slots_spilled >= 100);
+	struct sluice_store copy = made_whole(store, &found);
+	assert_true(found.counters == stats.slots_used && found.dropped == 0);
+	for (uint64_t p = 0; p < store->page_count; p++)
+		for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++)
+			assert_int_equal(copy.pages[p].buckets[at].spill, store->pages[p].buckets[at].spill);
+	free(copy.header);
+}
+
 /* And may be committed there. */
 static void so_does_what_is_reserved(void **state) {
 	struct sl_repair found;
@@ -133,12 +159,6 @@ static void so_does_a_quota_of_a_key(void **state) {
 	assert_int_equal(sluice_override_set(*state, &request, (ASK_START_MS + DAY) * ASK_MS, NULL), SLUICE_OK);
 	struct sl_repair found = repaired(*state);
 	assert_true(found.overrides == 1 && found.dropped == 0);
-}
-
-static uint64_t slots_used(struct sluice_store *store) {
-	struct sluice_store_stats stats;
-	sluice_store_stats(store, &stats);
-	return stats.slots_used;
 }
 
 /* Has the only counter of a store go, as for want of room; what stands beside it stays. */
@@ -319,6 +339,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ask_open, ask_close)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_charged_outlives_its_users),
+		TEST(so_does_what_has_spilled),
 		TEST(so_does_what_is_reserved),
 		TEST(what_is_torn_is_dropped_and_counted),
 		TEST(so_does_a_quota_of_a_key),
