@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "hosts/redis/own_quota.h"
+
 static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
 
 static struct sluice_limit limit_of(const char *text) {
@@ -90,6 +92,37 @@ static void test_a_hold_fits_when_it_is_confirmed(void **state) {
 	assert_false(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
 	assert_int_equal(do_one(SL_OP_RESET, &value, &limit, 999, 0, 0).asked.forgotten, 1);
 	assert_int_equal(value, 0);
+}
+
+/* A confirmation that charges nothing ends what is held all the same. */
+static void test_a_hold_that_is_confirmed_with_nothing_is_gone(void **state) {
+	struct sluice_limit limit = limit_of("fixed-window 10/1m");
+	slr_value value = 0;
+	(void)state;
+	do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
+	do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 1, 0).asked.merged.remaining, 2);
+	assert_true(do_one(SL_OP_CONFIRM, &value, &limit, 1, 0, 9).asked.merged.allowed);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 1, 0).asked.merged.remaining, 9);
+	slr_value_free(value);
+}
+
+/* What a lease holds is charged when it ends, and room is there a window after that. */
+static void test_a_denial_behind_a_lease_tells_when_there_is_room(void **state) {
+	static const struct {
+		const char *limit;
+		uint64_t retry_ms;
+	} rows[] = {{"fixed-window 10/1m", 59500}, {"sliding-log 10/1m", 60500}, {"token-bucket 10/10s", 1500}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_limit limit = limit_of(rows[i].limit);
+		slr_value value = 0;
+		assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 10, 1).asked.granted, 10);
+		struct sluice_decision d = do_one(SL_OP_CHECK, &value, &limit, 500, 1, 0).asked.merged;
+		assert_false(d.allowed);
+		assert_int_equal(d.retry_after_ns, rows[i].retry_ms * SL_MS_NS);
+		slr_value_free(value);
+	}
 }
 
 static void test_a_hold_leaves_nothing_behind(void **state) {
@@ -312,6 +345,89 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	slr_value_free(value);
 }
 
+/* The second of two keys is full: neither is charged. */
+static void test_each_key_of_a_call_has_its_room(void **state) {
+	struct sluice_limit limit;
+	slr_value full = 0;
+	char text[32];
+	(void)state;
+	for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
+		snprintf(text, sizeof text, "5/%ds", i + 1);
+		limit = limit_of(text);
+		do_one(SL_OP_CHECK, &full, &limit, 0, 1, 0);
+	}
+	limit = limit_of("5/1h");
+	struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 1);
+	call.items[1].limit = &limit;
+	call.key_of[1] = 1;
+	call.keys[1].value = full;
+	call.key_count = call.asked.item_count = 2;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_bound(&call, 1, SLUICE_BOUND_ROOM, 1000);
+	assert_int_equal(call.keys[0].value, 0);
+	slr_value_free(call.keys[1].value);
+}
+
+static int64_t later_ms(void) {
+	return redis_wall_ms() + 10000;
+}
+
+/* Decides a check on a value and does the same to its replica. */
+static void check_both(slr_value *value, slr_value *replica, const struct sluice_limit *limit, uint64_t ms) {
+	struct slr_call call = redis_call(SL_OP_CHECK, *value, limit, NOW + ms * SL_MS_NS, 1);
+	call.heard = true;
+	call.wall_ms = ms < 10000 ? redis_wall_ms : later_ms;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	*value = call.keys[0].value;
+	struct slr_bytes *effects = &call.keys[0].effects.bytes;
+	assert_true(slr_effects_apply(replica, sl_slice(effects->data, effects->len)));
+	assert_int_equal(slr_value_count(*replica), slr_value_count(*value));
+	for (uint32_t i = 0; i < slr_value_count(*value); i++) {
+		struct slr_counter scratch, other;
+		assert_non_null(slr_value_find(*replica, slr_value_at(*value, i, &scratch)->identity, &other));
+	}
+	slr_bytes_free(effects);
+}
+
+/* Counters that are over, and quotas of a key's own, leave a replica when they leave the primary. */
+static void test_what_is_over_leaves_replicas(void **state) {
+	struct sluice_limit brief[] = {limit_of("5/1s"), limit_of("5/2s")};
+	struct sluice_limit minute = limit_of("5/1m"), own = limit_of("9/1m");
+	sluice_ns end = NOW + 11000 * (sluice_ns)SL_MS_NS;
+	slr_value value = 0, replica = 0;
+	(void)state;
+	check_both(&value, &replica, &brief[0], 0);
+	check_both(&value, &replica, &brief[1], 0);
+	check_both(&value, &replica, &brief[0], 1); /* packed it told nobody until when it is kept */
+	assert_int_equal(slr_value_count(value), 2);
+	check_both(&value, &replica, &minute, 10000);
+	assert_int_equal(slr_value_count(value), 1);
+	for (int i = 0; i < 2; i++)
+		slr_own_put(i == 0 ? &value : &replica, sl_identity_of(&minute), &own, end, sl_str(""));
+	check_both(&value, &replica, &minute, 10999);
+	assert_int_equal(slr_value_count(value), 2);
+	check_both(&value, &replica, &minute, 11000);
+	assert_int_equal(slr_value_count(value), 1);
+	slr_value_free(value);
+	slr_value_free(replica);
+}
+
+/* SipHash-2-4 of "alice" under the key that values, replicas and other nodes agree on. */
+static void test_a_member_has_the_same_number_on_every_node(void **state) {
+	static const unsigned char number[] = {0xab, 0x67, 0x5a, 0x64, 0xfc, 0x69, 0x79, 0x70};
+	struct sluice_limit limit = limit_of("distinct 10/1m");
+	struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 1);
+	(void)state;
+	call.heard = true;
+	call.items[0].member = sl_str("alice");
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	struct slr_bytes *effects = &call.keys[0].effects.bytes;
+	assert_true(effects->len > sizeof number);
+	assert_memory_equal(effects->data + effects->len - sizeof number, number, sizeof number);
+	slr_bytes_free(effects);
+	slr_value_free(call.keys[0].value);
+}
+
 /* 2047 fit, 2048 do not; an instant of whole ms fits in any era, one between them does not. */
 static void test_what_is_packed_and_what_is_not(void **state) {
 	struct sluice_limit limit = limit_of("4095/60s");
@@ -405,6 +521,8 @@ int main(void) {
 		cmocka_unit_test(test_a_charge_beside_a_lease_tells_when_all_is_back),
 		cmocka_unit_test(test_a_lease_is_charged_what_was_spent_of_it),
 		cmocka_unit_test(test_a_hold_fits_when_it_is_confirmed),
+		cmocka_unit_test(test_a_hold_that_is_confirmed_with_nothing_is_gone),
+		cmocka_unit_test(test_a_denial_behind_a_lease_tells_when_there_is_room),
 		cmocka_unit_test(test_a_hold_leaves_nothing_behind),
 		cmocka_unit_test(test_a_hold_is_spent_in_parts),
 		cmocka_unit_test(test_holds_of_one_counter_are_bounded),
@@ -412,6 +530,9 @@ int main(void) {
 		cmocka_unit_test(test_without_memory_what_is_there_goes_on),
 		cmocka_unit_test(test_without_memory_a_retry_is_charged_again),
 		cmocka_unit_test(test_counters_of_one_key_are_bounded),
+		cmocka_unit_test(test_each_key_of_a_call_has_its_room),
+		cmocka_unit_test(test_what_is_over_leaves_replicas),
+		cmocka_unit_test(test_a_member_has_the_same_number_on_every_node),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),
 		cmocka_unit_test(test_more_shapes_than_there_is_room_for),
 		cmocka_unit_test(test_expiry_is_told_in_wall_time),
