@@ -1,6 +1,7 @@
 """The way to the end: red first, everything served on, then no new connections; nothing that was asked is lost."""
 
 import signal
+import socket
 import subprocess
 import time
 
@@ -95,6 +96,34 @@ def test_kept_connections_leave_without_a_loss(server):
     assert [caller["failures"] for caller in said] == [[], []]
     assert said[0]["reconnects"] > 0
     one.process.send_signal(signal.SIGTERM)
+    assert one.process.wait(DEADLINE_S) == 0
+
+
+def whole_answers(data):
+    """How many answers with a Content-Length there are, all of them whole."""
+    count = 0
+    while data:
+        head, end, rest = data.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+        assert end and len(rest) >= length, f"answer {count} ends after {len(rest)} of {length} bytes"
+        data = rest[length:]
+        count += 1
+    return count
+
+
+def test_answers_that_are_not_read_yet_are_waited_for(server):
+    one = server(LIMITS)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(DEADLINE_S)
+        client.connect(("127.0.0.1", one.http_port))
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 400)
+        data = client.recv(1)
+        one.ask_to_end()
+        time.sleep(0.5)  # several times what a worker takes to look who is left
+        while part := client.recv(1 << 20):
+            data += part
+        assert whole_answers(data) > 0
     assert one.process.wait(DEADLINE_S) == 0
 
 

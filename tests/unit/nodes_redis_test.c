@@ -124,6 +124,10 @@ static void test_bytes_that_are_no_answer(void **state) {
 	assert_int_equal(numbers[2], 9);
 	assert_false(sl_command_read_one(sl_slice(bytes, sizeof bytes - 1), numbers));
 	for (int i = 0; i < 3; i++) {
+		static const double never = -1;
+		memcpy(bytes + 9 + 8 * i, &never, sizeof never);
+		assert_true(sl_command_read_one(sl_slice(bytes, sizeof bytes), numbers));
+		assert_int_equal(numbers[i == 2 ? 6 : 3 + i], -1);
 		static const double none[] = {-2, 9007199254740992.0, NAN, INFINITY};
 		for (int k = 0; k < 4; k++) {
 			memcpy(bytes + 9 + 8 * i, &none[k], sizeof none[k]);
