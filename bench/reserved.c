@@ -1,6 +1,7 @@
 /* reserved: what calls cost beside thousands of open reservations, for what counts instructions:
  *
- *     valgrind --tool=callgrind --toggle-collect='measure_*' reserved HOST LIMIT PATTERN OPEN CHARGES
+ *     valgrind --tool=callgrind --instr-atstart=no --toggle-collect='measure_*' \
+ *         reserved HOST LIMIT PATTERN OPEN CHARGES
  *
  * HOST is `store` (the library) or `module` (hosts/redis without a Redis). CHARGES of the counter are made in turn,
  * 1 ms from each other, of which OPEN are reserved, evenly spread:
@@ -123,6 +124,7 @@ int main(int argc, char **argv) {
 			in_store(SLUICE_CHARGE, 2, 0, 0);
 		}
 	}
+	bench_count_from_here();
 	for (int i = 0; i < ROUNDS; i++, now_ms += STEP_MS) {
 		uint64_t at = bench_next(&random) % id_count, id = bench_next(&random) | 1;
 		admitted += measure_reserve(id, next_ttl(argv[3], &random, last_ms));

@@ -11,7 +11,7 @@
 #include "hosts/server/door/door.h"
 #include "hosts/server/door/tailing.h"
 
-enum { BATCH = 64, ROUNDS = 4000, KEYS = 4096 };
+enum { BATCH = 64, ROUNDS = 1000, KEYS = 4096 };
 
 #define EACH_NS 2000 /* 500,000 a second */
 
