@@ -282,6 +282,8 @@ def test_what_is_held_is_counted(server):
     want = {"leases": {"acquired": 2, "released": 1, "renewed": 1, "unknown": 1},
             "reservations": {"made": 1, "committed": 1, "unknown": 1}}
     for family, events in want.items():
+        told = [dict(labels)["event"] for name, labels in m if name == f"sluice_{family}_total"]
+        assert set(told) == set(events) and len(told) % len(events) == 0, family
         for event, count in events.items():
             assert value(m, f"sluice_{family}_total", transport="http", event=event) == count, (family, event)
             also = 1 if (family, event) == ("leases", "released") else 0

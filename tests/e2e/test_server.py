@@ -194,6 +194,33 @@ def test_pipelined_http_is_answered_in_order(server):
 
 # ---- ending ----------------------------------------------------------------------------------------------------------
 
+def test_a_last_answer_is_followed_by_the_end(server):
+    """The client waits for the end, and says nothing more itself."""
+    one = server()
+    with socket.create_connection(("127.0.0.1", one.http_port), DEADLINE_S) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        begin, data = time.monotonic(), b""
+        while part := client.recv(65536):
+            data += part
+        assert data.startswith(b"HTTP/1.1 200") and time.monotonic() - begin < DEADLINE_S / 2
+
+
+def test_who_reads_late_gets_every_answer(server):
+    """More than the kernel takes at once: the rest is sent, and what was asked behind it is answered, as it is read."""
+    one = server()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        client.settimeout(DEADLINE_S)
+        client.connect(("127.0.0.1", one.http_port))
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 400)
+        time.sleep(0.3)
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        data = bytearray()
+        while part := client.recv(1 << 20):
+            data += part
+        assert data.count(b"HTTP/1.1 200") == 401
+
+
 def test_sigterm_answers_what_it_has_and_ends_with_0(server):
     one = server("threads: 2\n")
     clients = [one.resp() for _ in range(20)]
