@@ -106,6 +106,8 @@ static void test_holds_and_slices(void **state) {
 	assert_true(ask(SL_OP_PEEK, "PEEK k 3 BESIDE 9a0fAF 9/1m") && command.hold == 0x9a0faf);
 	assert_true(ask(SL_OP_LEASE, "LEASE k a 500 7 8 9/1m") && command.spent == 7 && command.want == 8);
 	assert_true(ask(SL_OP_RESERVE, "RESERVE k 1 0 TTL 5 9/1m")); /* its limits say when it ends */
+	/* one that says nothing of it is charged */
+	assert_true(ask(SL_OP_RESERVE, "RESERVE k 1 0 TTL 5 9/1m MEMBER m distinct_9/1h"));
 }
 
 static const struct {

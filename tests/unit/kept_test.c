@@ -262,6 +262,28 @@ static void what_went_with_its_counter_is_not_given_back(void **state) {
 	}
 }
 
+/* Nor of a counter that a reservation made anew: that is corrected by those who came with it or later. */
+static void what_went_is_not_given_back_of_what_is_reserved_anew(void **state) {
+	(void)state;
+	for (uint64_t i = 0; i < RESERVABLE; i++) {
+		struct sluice_store *s = ask_store(2);
+		const char *limit = reservable[i];
+		assert_true(ASK(s, SLUICE_RESERVE, 0, 400, "a", 60 * S, .lines = {{limit}}).d.allowed);
+		assert_true(ASK(s, SLUICE_RESERVE, 0, 300, "b", 50 * S, .lines = {{limit}}).d.allowed);
+		evict_counter(s, 0);
+		struct asked a = ASK(s, SLUICE_RESERVE, 0, 9, "c", 60 * S, .lines = {{limit}});
+		assert_true(a.err == SLUICE_OK && a.d.allowed);
+		uint32_t left = a.d.remaining;
+		a = ASK(s, SLUICE_COMMIT, 0, 0, "a", .lines = {{limit}});
+		assert_true(a.found == 1 && a.d.remaining == left);
+		assert_in_range(ask_peek(s, 50 * S, limit).remaining, left, left + 50 * 1000 / 3600 + 1);
+		a = ASK(s, SLUICE_COMMIT, 0, 0, "c", .lines = {{limit}});
+		assert_true(a.found == 1 && a.d.remaining == left + 9);
+		assert_null(sluice_store_verify(s));
+		sluice_store_close(s);
+	}
+}
+
 /* What the sketch knows of a counter that had to go holds for whoever reserves. */
 static void what_is_remembered_counts_on(void **state) {
 	(void)state;
@@ -350,6 +372,7 @@ int main(void) {
 		cmocka_unit_test(what_is_denied_is_charged_to_what_is_remembered),
 		TEST(what_is_bundled_without_contents_stays_charged),
 		cmocka_unit_test(what_went_with_its_counter_is_not_given_back),
+		cmocka_unit_test(what_went_is_not_given_back_of_what_is_reserved_anew),
 	};
 	return cmocka_run_group_tests_name("what a store keeps", tests, NULL, NULL);
 }

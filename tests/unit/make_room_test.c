@@ -185,6 +185,24 @@ static void the_least_used_of_those_looked_at_goes(void **state) {
 	assert_int_equal(gone(w), 1);
 }
 
+/* Where none has expired for long, eight are looked at of those who have used little, else 24. The hand tells. */
+static void as_few_are_looked_at_as_is_enough(void **state) {
+	static const struct {
+		uint32_t unexpired;
+		uint64_t use, looked;
+	} rows[] = {{256, 0, 8}, {255, 0, 8}, {247, 0, 9}, {240, 0, 16}, {0, 0, 24}, {256, SL_USE_ALL, 24}};
+	struct world *w = *state;
+	uint32_t size = (uint32_t)(sizeof rows / sizeof *rows);
+	for (uint32_t i = 0; i < size; i++) {
+		for (uint32_t k = 0; k < w->count; k++)
+			mark(w->slots[k], rows[i].use);
+		w->store.header->sweep_unit = 1 + 30 * i;
+		w->store.passed = (struct sl_passed){.unexpired = rows[i].unexpired};
+		assert_true(search(w, UNIT, 0, NULL));
+		assert_int_equal(w->store.header->sweep_unit - (1 + 30 * i), rows[i].looked);
+	}
+}
+
 /* The hand that goes round is the store's: anything may stand there. */
 static void a_hand_is_put_back_from_anywhere(void **state) {
 	struct world *w = *state;
@@ -287,6 +305,7 @@ int main(void) {
 		OF_FEW(the_only_one_who_may_goes),
 		OF_FEW(whoever_has_expired_goes_first),
 		OF_FEW(the_least_used_of_those_looked_at_goes),
+		OF_MANY(as_few_are_looked_at_as_is_enough),
 		OF_FEW(a_hand_is_put_back_from_anywhere),
 		OF_MANY(those_passed_over_stand_in_order),
 		OF_FEW(more_than_its_share_is_not_looked_for),

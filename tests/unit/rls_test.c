@@ -172,6 +172,9 @@ static void test_bounds(void **state) {
 		struct sl_pb_writer writer = sl_pb_write(bytes, room);
 		sl_pb_put_bytes(&writer, 1, sl_str("abc"));
 		assert_int_equal(writer.overflow, room == 4);
+		writer = sl_pb_write(bytes, room + 4);
+		sl_pb_put_fixed64(&writer, 1, 7);
+		assert_int_equal(writer.overflow, room == 4);
 	}
 	/* groups as deep as they are taken, and one more */
 	for (int depth = SL_PB_DEPTH_MAX; depth <= SL_PB_DEPTH_MAX + 1; depth++) {
