@@ -340,8 +340,8 @@ static void test_values_that_few_ask_for(void **state) {
 		"   overrides: [{when: {plan: pro}, limit: 6/1m, canary: 50% of site}]}\n"
 		"- {name: b, key: user, limit: distinct 5/1h, of: device, optional: true}\n"
 		"- {name: c, key: user, limit: 5/1m, cost: [{when: {size: '1'}, cost: 3}, 1]}\n"
-		"- {name: d, key: user, limit: 5/1m, when: {not: {zone: '2'}}}\n";
-	static const char *const names[] = {"user", "plan", "ip", "org", "site", "device", "size", "zone"};
+		"- {name: d, key: user, limit: 5/1m, when: {not: [{zone: '2'}, {area: '3'}]}}\n";
+	static const char *const names[] = {"user", "plan", "ip", "org", "site", "device", "size", "zone", "area"};
 	static const char *const values[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
 	enum { COUNT = sizeof names / sizeof *names, PLAN = 1, IP = 2, FIRST = 3 };
 	static struct answer slow, fast;

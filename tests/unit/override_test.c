@@ -1,5 +1,6 @@
 /* Quotas of keys' own at run time, case by case: which may be set, how long they last, what is decided by them, what
  * stays of them when counters go, and how many there may be. */
+#include "store/blocks.h"
 #include "store/scan.h"
 #include "store/walk.h"
 #include "tests/unit/ask.h"
@@ -237,6 +238,16 @@ static void inspect_tells_of_it(void **state) {
 	assert_true(told.overridden && told.own.limit.algorithm == SLUICE_UNLIMITED && told.decision.allowed);
 }
 
+/* The last instant at which one may end is the last but one that there is. */
+static void it_ends_before_time_does(void **state) {
+	struct sluice_limit of = ask_limit("100/1m"), own = ask_limit("300/1m");
+	struct sluice_override_request request = {
+		.limit = &of, .key = sl_str("k"), .own = &own, .ttl_ns = S * (sluice_ns)ASK_MS};
+	sluice_ns last = SLUICE_NEVER - 1 - request.ttl_ns;
+	assert_int_equal(sluice_override_set(*state, &request, last + 1, NULL), SLUICE_E_RANGE);
+	assert_int_equal(sluice_override_set(*state, &request, last, NULL), SLUICE_OK);
+}
+
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 static const char *numbered(int i) {
@@ -260,6 +271,30 @@ static void there_are_no_more_than_may_be(void **state) {
 		count++;
 	assert_int_equal(count + 10, stats.overrides_most);
 	assert_true(stats.overrides_most <= stats.slots / 4 && stats.overrides_most >= 7000);
+}
+
+static void mark_logs(struct sluice_store *s, uint64_t marks) {
+	for (uint32_t unit = 1; unit < s->unit_count; unit++) {
+		struct sl_slot *slot = s->map[unit] == 1 ? sl_block_owner(s, unit) : NULL;
+		if (slot != NULL)
+			slot->tag = (slot->tag & ~((uint64_t)63 << SL_TAG_USE_SHIFT)) | marks << SL_TAG_USE_SHIFT;
+	}
+}
+
+/* Where all blocks are taken by logs one of them goes; where none may go, it is told. */
+static void it_finds_room_among_logs(void **state) {
+	struct sluice_store *s = *state;
+	struct sluice_override own;
+	for (int i = 0; s->header->evicted == 0 || s->blocks->free_units != 0; i++) {
+		struct asked a = ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"sliding-log 9/1m", numbered(i)}});
+		assert_int_equal(a.err, SLUICE_OK);
+	}
+	mark_logs(s, SL_MARKS_KEPT);
+	assert_int_equal(set(s, 0, "100/1m", "300/1m", 0), SLUICE_E_FULL);
+	mark_logs(s, 0);
+	assert_int_equal(set(s, 0, "100/1m", "300/1m", 0), SLUICE_OK);
+	assert_int_equal(get(s, 0, "100/1m", &own), SLUICE_OK);
+	assert_true(own.limit.quota == 300);
 }
 
 /* As many as may be, and a flood: none is evicted, and everybody finds room. */
@@ -403,7 +438,9 @@ int main(void) {
 		TEST(it_stays_when_its_counter_goes),
 		TEST(denials_and_peeks_write_nothing),
 		TEST(inspect_tells_of_it),
+		TEST(it_ends_before_time_does),
 		TEST(there_are_no_more_than_may_be),
+		TEST(it_finds_room_among_logs),
 		TEST(a_flood_of_keys_evicts_none),
 		TEST(each_is_listed_once),
 		TEST(it_goes_into_another_arena_and_survives_repair),
