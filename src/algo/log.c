@@ -469,8 +469,8 @@ bool sl_log_trim(const struct sluice_limit *limit, struct sl_counter *counter, s
 		pack(&counter->state, log->last_ms, slot_of(log, gone), log->count - gone);
 		return true;
 	}
-	if (log->weighted) /* else an entry is a unit, and nothing is left over */
-		put_sum(log, slot_of(log, gone), log->total - counter->keep);
+	SL_ASSERT(log->weighted); /* else an entry is a unit, and some go whole */
+	put_sum(log, slot_of(log, gone), log->total - counter->keep);
 	return false;
 }
 

@@ -414,7 +414,6 @@ bool part_forget(struct sluice_store *store, struct part *m) {
 		was = true;
 	}
 	m->slot = m->ledger.slot = m->ledger.contents_slot = m->strikes.slot = NULL;
-	m->ledger.count = m->ledger.ended = 0;
 	return was;
 }
 
