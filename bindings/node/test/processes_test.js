@@ -11,11 +11,12 @@ const {it} = require('node:test');
 const {Worker} = require('node:worker_threads');
 const {Child, Limiter, PACKAGE, ROOT, atEnd, folder, limiter, sharedName, until} = require('./helpers.js');
 
-/** Checks in a loop, notes each that was allowed by one byte in a file, and says when it was denied 100 times. */
+/** Checks in a loop, notes each that was allowed by one byte in a file, and says when it was denied 100 times. One that
+ * is to be killed stays until then. */
 const CHECKER = `
 	const {openSync, writeSync} = require('node:fs');
 	const {Limiter} = require(${JSON.stringify(PACKAGE)});
-	const [store, limit, notes] = process.argv.slice(-3);
+	const [store, limit, notes, killed] = process.argv.slice(-4);
 	const limiter = new Limiter({store}), file = openSync(notes, 'a');
 	process.once('message', () => {
 		for (let denied = 0; denied < 100;)
@@ -24,7 +25,8 @@ const CHECKER = `
 			else
 				denied++;
 		process.send('done');
-		process.disconnect();
+		if (killed === 'no')
+			process.disconnect();
 	});
 	process.send('ready');`;
 
@@ -32,7 +34,8 @@ const CHECKER = `
 async function crowd(store, limit, killed) {
 	const notes = join(folder(), 'notes');
 	writeFileSync(notes, '');
-	const children = Array.from({length: 8}, () => spawn(process.execPath, ['-e', CHECKER, '--', store, limit, notes],
+	const children = Array.from({length: 8}, (_, i) => spawn(process.execPath,
+		['-e', CHECKER, '--', store, limit, notes, i < killed ? 'yes' : 'no'],
 		{stdio: ['ignore', 'inherit', 'inherit', 'ipc']}));
 	atEnd(() => children.forEach((child) => child.kill('SIGKILL')));
 	await Promise.all(children.map((child) => once(child, 'message')));
