@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -233,6 +234,28 @@ def test_who_goes_on_in_time(server, neighbour_bin, tmp_path):
         client.close()
     finally:
         neighbour.end()
+
+
+@pytest.mark.skipif(shutil.which("h2load") is None, reason="no h2load")
+def test_streams_of_one_connection_that_wait(server, neighbour_bin, tmp_path):
+    """Each of twenty requests of a gRPC connection waits on its own, and each is answered."""
+    rls = pytest.importorskip("rls", reason="python3-grpcio is not installed")
+    file, body = str(tmp_path / "store"), tmp_path / "body"
+    one = server(POLICY % file + '  - {name: streams, key: user, limit: sliding-log 1000/1h}\n'
+                 'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0"}\n', listen=())
+    body.write_bytes(rls.framed(rls.request("rl", [("user", "bob")]).SerializeToString()))
+    neighbour = Neighbour(neighbour_bin, file, "held")
+    h2load = subprocess.Popen(["h2load", "-n", "100", "-c", "1", "-m", "20", "-d", str(body), "-H",
+                               "content-type: application/grpc", "-H", "te: trailers",
+                               f"http://127.0.0.1:{one.ports('grpc')[0]}{rls.PATH}"], stdout=subprocess.PIPE, text=True)
+    try:
+        time.sleep(0.5)
+        neighbour.go_on()
+        said = h2load.communicate(timeout=DEADLINE_S)[0]
+        assert "100 succeeded, 0 failed, 0 errored, 0 timeout" in said, said
+    finally:
+        neighbour.end()
+        h2load.poll() is None and h2load.kill()
 
 
 def heaviest(server):

@@ -46,8 +46,9 @@ struct sl_pending_call {
 };
 
 struct sl_pending {
-	struct sl_pending *next; /* whoever holds it, in lists of his own */
-	void *asker;             /* of one that was put off: which of the door's requests asks */
+	struct sl_pending *next;   /* whoever waits for it, in lists of his own */
+	struct sl_pending *parked; /* of net/parking.c, which holds it meanwhile, in its own list */
+	void *asker;               /* of one that was put off: which of the door's requests asks */
 	/* Called once, on the worker's thread, where send() did not decide at once; from then on it is
 	 * the callee's again. `to` is NULL for one that nobody waits for any more: then the fleet frees it instead. */
 	void (*ready)(struct sl_pending *pending, void *to);

@@ -39,9 +39,9 @@ static bool on_send(struct sl_remote *remote, struct sl_pending *pending) {
 	struct sl_parking *parking = (struct sl_parking *)(void *)((char *)remote - offsetof(struct sl_parking, remote));
 	if (try_all(parking, pending))
 		return true;
-	pending->next = NULL;
+	pending->parked = NULL;
 	*parking->end = pending;
-	parking->end = &pending->next;
+	parking->end = &pending->parked;
 	if (!uv_is_active((uv_handle_t *)&parking->timer))
 		uv_timer_start(&parking->timer, on_tick, SL_PARKING_TICK_MS, SL_PARKING_TICK_MS);
 	return false;
@@ -50,7 +50,7 @@ static bool on_send(struct sl_remote *remote, struct sl_pending *pending) {
 /* Looks once at every process that is waited for. */
 static void look(struct sl_parking *parking) {
 	bool waited_for[SL_PROCESSES] = {false};
-	for (const struct sl_pending *pending = parking->first; pending != NULL; pending = pending->next)
+	for (const struct sl_pending *pending = parking->first; pending != NULL; pending = pending->parked)
 		for (uint32_t i = 0; i < pending->call_count; i++)
 			if (sl_is_held_up(pending->calls[i].call.err))
 				waited_for[(SL_E_HELD_UP - (int)pending->calls[i].call.err) % SL_PROCESSES] = true;
@@ -74,15 +74,15 @@ static void on_tick(uv_timer_t *timer) {
 	parking->first = NULL;
 	parking->end = &parking->first;
 	for (; pending != NULL; pending = next) {
-		next = pending->next;
+		next = pending->parked;
 		if (pending->to == NULL) {
 			sl_pending_free(pending);
 		} else if (try_all(parking, pending)) {
 			pending->ready(pending, pending->to);
 		} else {
-			pending->next = NULL;
+			pending->parked = NULL;
 			*parking->end = pending;
-			parking->end = &pending->next;
+			parking->end = &pending->parked;
 		}
 	}
 	if (parking->first == NULL)
@@ -97,7 +97,10 @@ void sl_parking_init(struct sl_parking *parking, uv_loop_t *loop, struct sluice_
 }
 
 void sl_parking_close(struct sl_parking *parking) {
-	sl_pending_free_all(parking->first);
+	for (struct sl_pending *pending = parking->first, *next; pending != NULL; pending = next) {
+		next = pending->parked;
+		sl_pending_free(pending);
+	}
 	parking->first = NULL;
 	parking->end = &parking->first;
 	uv_close((uv_handle_t *)&parking->timer, NULL);
