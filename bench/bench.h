@@ -45,7 +45,7 @@ static inline uint64_t bench_number(const char *name, const char *text, uint64_t
 	return value;
 }
 
-/* Under callgrind with --instr-atstart=no: from here on it counts. What prepares takes a seventh of the time so. */
+/* Under callgrind with --instr-atstart=no it counts from here on: what is prepared takes a seventh of the time. */
 static inline void bench_count_from_here(void) {
 #ifdef CALLGRIND_START_INSTRUMENTATION
 	CALLGRIND_START_INSTRUMENTATION;

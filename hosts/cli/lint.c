@@ -142,7 +142,7 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 		print_split(file, policy);
 	if (err == SLUICE_OK && !errors_only && sl_lint_is_half(policy))
 		printf("%s: note: lint did not compare all rules with each other, which would take too long: rules that "
-		       "others hide or repeat may be left\n",
+		       "others hide or repeat may be missing from the list\n",
 		       file);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;
 	if (err == SLUICE_E_MEMORY)
