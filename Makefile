@@ -25,7 +25,8 @@ comma := ,
 B := $(or $(O),$(if $(SAN),build/$(subst $(comma),-,$(SAN)),build))
 
 CPPFLAGS_ALL := -Iinclude -Isrc -I. -D_GNU_SOURCE $(CPPFLAGS)
-CFLAGS       ?= -O2 -g
+# Under sanitizers a test needs to be neither fast nor stepped through: a report names functions and lines.
+CFLAGS       ?= $(if $(SAN),-O1 -g1,-O2 -g)
 # no-builtin-bcmp: clang turns memcmp() into bcmp(), which the core must not need.
 CFLAGS_ALL   := -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -fno-builtin-bcmp -pthread -Wall -Wextra \
                 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(CFLAGS)
@@ -260,10 +261,10 @@ fuzzers: $(FUZZ)
 endif
 .PHONY: fuzz
 fuzz: ## build the libFuzzer harnesses of fuzz/ (needs clang) into build/fuzz/fuzz/
-	$(MAKE) --no-print-directory O=build/fuzz CC=clang SAN=address,undefined CFLAGS='-O1 -g' FUZZING=1 fuzzers
+	$(MAKE) --no-print-directory O=build/fuzz CC=clang SAN=address,undefined FUZZING=1 fuzzers
 .PHONY: fuzz-fast
 fuzz-fast: ## the same without sanitizers, into build/fuzz-fast/fuzz/: some times faster, for hours of looking about
-	$(MAKE) --no-print-directory O=build/fuzz-fast CC=clang CFLAGS='-O2 -g' FUZZING=fast fuzzers
+	$(MAKE) --no-print-directory O=build/fuzz-fast CC=clang FUZZING=fast fuzzers
 .PHONY: corpus
 corpus: fuzz ## merge what fuzzers have found into fuzz/corpus: tools/corpus
 	tools/corpus merge

@@ -46,23 +46,23 @@ def build_for(report, jobs, only):
     plain = [path for path in wanted("build") if not path.startswith((ASAN, TSAN, FUZZ, POINTS))]
     if not only or len(plain) + sum(len(wanted(build)) for build in (ASAN, TSAN, FUZZ, POINTS)) < len(jobs):
         plain = ["all", "tests"]  # for those in Python
-    for paths, arguments in ((plain, ()), (wanted(ASAN), ("SAN=address,undefined", "CFLAGS=-O1 -g")),
-                             (wanted(TSAN), ("SAN=thread", "CFLAGS=-O1 -g"))):
+    for paths, arguments in ((plain, ()), (wanted(ASAN), ("SAN=address,undefined",)),
+                             (wanted(TSAN), ("SAN=thread",))):
         if paths:
             make(report, *arguments, *(paths if only else ["all", "tests"] if paths is plain else ["tests"]))
     for build in (POINTS, FUZZ):
         if wanted(build):
             make(report, os.path.basename(build))
     if any(job.name.startswith("tests/faults") for job in jobs):
-        make(report, "SAN=address,undefined", "CFLAGS=-O1 -g", "faults", os.path.join(ASAN, "sluice-module.so"))
-        make(report, "SAN=thread", "CFLAGS=-O1 -g", os.path.join(TSAN, "sluice"))
+        make(report, "SAN=address,undefined", "faults", os.path.join(ASAN, "sluice-module.so"))
+        make(report, "SAN=thread", os.path.join(TSAN, "sluice"))
     if any(job.name.startswith("tests/e2e") for job in jobs) and not only:
         build_foreign()
     if any(word.endswith("test_nginx_module.py") for job in jobs for word in job.argv):
         make(report, "nginx")
     if any(job.name == NGINX_SANITIZED for job in jobs):
-        make(report, "SAN=address,undefined", "CFLAGS=-O1 -g", "nginx")
+        make(report, "SAN=address,undefined", "nginx")
     if any(job.name in BINDINGS_MADE for job in jobs):
         make(report, "bindings")
     if any(job.name == BINDINGS_MADE[3] for job in jobs):
-        make(report, "SAN=address,undefined", "CFLAGS=-O1 -g", os.path.join(ASAN, NODE_ADDON))
+        make(report, "SAN=address,undefined", os.path.join(ASAN, NODE_ADDON))
