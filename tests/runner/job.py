@@ -154,7 +154,7 @@ class Report:
 
 
 def run_all(report, jobs):
-    """Two at a time, in the order given: the long ones stand first; and beside them two of those that mostly wait."""
+    """Two at a time, in the order given: the long ones stand first; and beside them three of those that mostly wait."""
     computing, waiting = queue.Queue(), queue.Queue()
     for job in jobs:
         (waiting if job.waits else computing).put(job)
