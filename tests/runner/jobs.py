@@ -10,7 +10,7 @@ from counted import count_cmocka, count_findings, count_fuzz, count_mutants, cou
 from job import Job
 from places import ASAN, AT_A_TIME, FUZZ, JOB_SECONDS_MAX, NODE_ADDON, POINTS, ROOT, TSAN
 
-END_TO_END_SECONDS_MAX = 1500
+END_TO_END_SECONDS_MAX = 3000
 DELAYED_SECONDS_MAX = 3600
 ON_REDIS = ("test_cluster", "test_fleet", "test_golden", "test_module", "test_moving", "test_oracle",
             "test_replay_redis", "test_script")
