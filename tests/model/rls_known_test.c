@@ -4,8 +4,9 @@
  *
  * The twin reads each message anew, and writes its answer from the statuses. Policies have all that keeps a request
  * from being known or plain: limits of the calendar, observed, reserved, with candidates, with costs, by paths, with
- * quotas of their own for some, files of envoyproxy/ratelimit with all of their words. Requests look, give back, bring
- * limits along, have long names and values, bytes that are changed.
+ * quotas of their own for some, files of envoyproxy/ratelimit with all of their words. Addresses are given quotas of
+ * their own while all this goes on. Requests look, give back, bring limits along, have long names and values, bytes
+ * that are changed.
  *
  * SLUICE_SEED and SLUICE_OPS repeat or lengthen a run. */
 #include "tests/model/dice.h"
@@ -28,6 +29,11 @@ static const char *const policies[] = {
 	"  - {name: client, key: ip, limit: 20/1m}\n"
 	"  - {name: user, key: user, limit: token-bucket 5/1s burst 9}\n"
 	"  - {name: path, key: path, limit: 1000/1h, when: {path: '/a/*'}}\n",
+	"limits:\n" /* the same in all but its names, and in a window */
+	"  - {name: CLIENT, key: ip, limit: 20/1m}\n"
+	"  - {name: USER, key: user, limit: token-bucket 5/1s burst 9}\n"
+	"  - {name: PATH, key: path, limit: 1000/1h, when: {path: '/a/*'},\n"
+	"     overrides: [{when: {path: /a/1}, limit: 1000/2h}]}\n",
 	"limits:\n"
 	"  - {name: client, key: ip, limit: sliding-log 20/1m, overrides: [{when: {ip: 10.0.0.1}, limit: 40/1m}]}\n"
 	"  - {name: all, key: [], limit: 400/1m, observe: true}\n"
@@ -71,7 +77,7 @@ struct message {
 };
 
 static struct message pool[POOL];
-static uint64_t met, plain;
+static uint64_t met, plain, changed;
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
@@ -175,6 +181,22 @@ static void close_side(struct side *side) {
 	sluice_store_close(side->context.store);
 }
 
+/* Gives an address a quota of its own for the first limit of the policy, or takes it away. */
+static sluice_err change_own(struct side *side, struct dice dice) {
+	static const char *const keys[] = {"ip=10.0.0.1", "ip=10.0.0.2"};
+	static const char *const quotas[] = {"9/1m", "33/1m", "sliding-log 9/1m", "sliding-log 33/1m"};
+	struct sluice_bytes key = sl_str(keys[dice_below(&dice, 2)]);
+	struct sluice_limit own;
+	if (sl_policy_limit_count(side->context.policy) == 0)
+		return SLUICE_E_NONE;
+	const struct sluice_limit *limit = &sl_policy_limit_at(side->context.policy, 0)->limit;
+	if (dice_one_in(&dice, 4))
+		return sluice_override_delete(side->context.store, limit, key, side->context.now);
+	assert_int_equal(sluice_limit_parse(&own, sl_str(quotas[dice_below(&dice, 4)]), NULL), SLUICE_OK);
+	const struct sluice_override_request request = {.limit = limit, .key = key, .own = &own};
+	return sluice_override_set(side->context.store, &request, side->context.now, NULL);
+}
+
 /* Asks by the short way, or by the long one. The message goes as soon as it is answered. */
 static void ask(struct side *side, const struct message *message, bool briefly) {
 	struct sl_rls_worker *worker = side->context.rls;
@@ -233,6 +255,11 @@ static void one_request(struct side sides[2], uint64_t round, struct dice *dice)
 		use_policy(&sides[0], which);
 		use_policy(&sides[1], which);
 	}
+	if (dice_one_in(dice, 60)) {
+		const sluice_err err = change_own(&sides[0], *dice);
+		assert_int_equal(change_own(&sides[1], *dice), err);
+		changed += err == SLUICE_OK;
+	}
 	for (int i = 0; i < 2; i++) {
 		sides[i].context.now += pause;
 		sides[i].context.forms = form;
@@ -255,7 +282,8 @@ static void answers_are_the_same(void **state) {
 		struct dice dice = dice_of(dice_seed(), round);
 		one_request(sides, round, &dice);
 	}
-	print_message("%" PRIu64 " requests, %" PRIu64 " known, %" PRIu64 " plain\n", rounds, met, plain);
+	print_message("%" PRIu64 " requests, %" PRIu64 " known, %" PRIu64 " plain; %" PRIu64 " own quotas set or gone\n",
+	              rounds, met, plain, changed);
 	assert_memory_equal(sides[0].context.stats->requests, sides[1].context.stats->requests,
 	                    sizeof sides[0].context.stats->requests);
 	for (uint32_t row = 0; row < 64; row++) {

@@ -90,6 +90,12 @@ static __attribute__((noinline)) bool renew(struct sl_rls_told *told, const stru
 	return true;
 }
 
+/* Whether that is what is told of item `i` of a group. */
+static bool is_told(const struct sl_rls_told *told, uint64_t number, const struct sl_rls_group *group, uint32_t i) {
+	return told->policy_number == number && told->position == group->match.position[i] &&
+	       told->limit == group->items[i].limit && told->quota == group->each[i].quota;
+}
+
 /* What is told of item `i` of a group; NULL where that is not plain. */
 static const struct sl_rls_told *tell(struct sl_rls_worker *worker, const struct sluice_policy *policy, uint64_t number,
                                       const struct sl_rls_group *group, uint32_t i) {
@@ -97,10 +103,7 @@ static const struct sl_rls_told *tell(struct sl_rls_worker *worker, const struct
 	struct sl_rls_told *told = &worker->told[position % SL_RLS_TOLD];
 	if (position == SL_POSITION_NOTATION)
 		return NULL;
-	if (told->policy_number == number && told->position == position && told->limit == group->items[i].limit &&
-	    told->quota == group->each[i].quota)
-		return told;
-	return renew(told, policy, group, i) ? told : NULL;
+	return is_told(told, number, group, i) || renew(told, policy, group, i) ? told : NULL;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -115,7 +118,7 @@ static bool tell_all(struct sl_rls_worker *worker, const struct sluice_policy *p
 			return false;
 	}
 	for (uint32_t i = 0; i < group->match.count; i++)
-		if (told[i]->position != group->match.position[i] || told[i]->limit != group->items[i].limit)
+		if (!is_told(told[i], number, group, i))
 			return false;
 	return true;
 }
