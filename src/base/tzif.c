@@ -102,10 +102,10 @@ static bool read_time(struct reader *in, uint32_t hours_max, int64_t *time_s) {
 	return true;
 }
 
-/* An offset, which POSIX counts westwards. */
+/* An offset, which POSIX counts westwards; of 24 hours it would be a day (SL_OFFSET_MAX_S). */
 static bool read_offset(struct reader *in, int32_t *offset_s) {
 	int64_t west_s;
-	if (!read_time(in, 24, &west_s) || west_s > SL_OFFSET_MAX_S || west_s < -SL_OFFSET_MAX_S)
+	if (!read_time(in, 23, &west_s))
 		return false;
 	*offset_s = (int32_t)-west_s;
 	return true;

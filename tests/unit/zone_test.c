@@ -227,6 +227,10 @@ static void rules_mean_what_they_say(void **state) {
 	assert_int_equal(shifts[0].offset_s, -4 * 3600);
 	assert_int_equal(read_rule("<+0530>-5:30"), 1);
 	assert_int_equal(shifts[0].offset_s, 19800);
+	assert_int_equal(read_rule("AAA-23:59:59"), 1); /* the most there is, either way */
+	assert_int_equal(shifts[0].offset_s, SL_OFFSET_MAX_S);
+	assert_int_equal(read_rule("AAA23:59:59"), 1);
+	assert_int_equal(shifts[0].offset_s, -SL_OFFSET_MAX_S);
 }
 
 /* A day of a rule between February and November, where no year's rule reaches into another's. */
@@ -336,6 +340,10 @@ static void names_are_checked(void **state) {
 	assert_string_equal(sl_zone_guess(text_of("America/New_Yxxork")), "America/New_York");
 	assert_null(sl_zone_guess(text_of("America/New_k")));
 	assert_null(sl_zone_guess(text_of("America/New_Yxxxork")));
+	/* of four letters two are too many: `Rome` might be any word */
+	assert_string_equal(sl_zone_guess(text_of("rome")), "Europe/Rome");
+	assert_null(sl_zone_guess(text_of("rame")));
+	assert_string_equal(sl_zone_guess(text_of("Tokio")), "Asia/Tokyo");
 }
 
 static void a_zone_is_found_by_its_hash(void **state) {
