@@ -146,8 +146,7 @@ static bool free_expired_at_home(struct sluice_store *store, const struct sl_pla
                                  const struct sl_pins *pins) {
 	for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
 		struct sl_slot *slot = &place->home->slots[i];
-		uint64_t tag = sl_slot_tag(slot);
-		if (tag != 0 && sl_slot_has_expired(slot, tag, now) && !sl_pins_have(pins, slot) &&
+		if (sl_slot_has_expired(slot, sl_slot_tag(slot), now) && !sl_pins_have(pins, slot) &&
 		    sl_slot_make_free(store, slot, place->home, false, now))
 			return true;
 	}

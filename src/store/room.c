@@ -47,9 +47,9 @@ static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_s
 	for (plan->count = 0; plan->count < stretch->count; plan->count++) {
 		struct sl_slot *slot = sl_block_owner(store, stretch->blocks[plan->count]);
 		uint64_t tag = slot != NULL ? sl_slot_tag(slot) : 0, rank;
-		if (tag != 0 && sl_marks_are_kept(sl_tag_marks(tag)) && !sl_slot_has_expired(slot, tag, now))
-			break;
 		if (tag == 0 || (tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_pins_have(pins, slot))
+			break;
+		if (sl_marks_are_kept(sl_tag_marks(tag)) && !sl_slot_has_expired(slot, tag, now))
 			break;
 		rank = sl_slot_rank(slot, tag, now);
 		plan->rank = plan->rank > rank ? plan->rank : rank;
