@@ -203,6 +203,25 @@ static void as_few_are_looked_at_as_is_enough(void **state) {
 	}
 }
 
+/* Of long stretches fewer are looked at: the blocks are locked for as long as it takes. The hand tells: it passes by no
+ * more owners than 768, and those of the stretch at which it gets there. */
+static void as_many_owners_are_looked_at_as_others_can_wait_for(void **state) {
+	static const struct {
+		uint64_t units, stretches;
+	} rows[] = {{32, 24}, {33, 24}, {34, 23}, {64, 12}, {65, 12}, {256, 3}};
+	struct world *w = *state;
+	void *sound = malloc(ARENA_BYTES);
+	memcpy(sound, w->store.header, ARENA_BYTES);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		w->store.header->sweep_unit = 1;
+		w->store.passed = (struct sl_passed){.count = 0};
+		assert_true(search(w, rows[i].units * SL_UNIT_BYTES - 8, 0, NULL));
+		assert_int_equal(w->store.header->sweep_unit - 1, rows[i].units * rows[i].stretches);
+		memcpy(w->store.header, sound, ARENA_BYTES);
+	}
+	free(sound);
+}
+
 /* The hand that goes round is the store's: anything may stand there. */
 static void a_hand_is_put_back_from_anywhere(void **state) {
 	struct world *w = *state;
@@ -306,6 +325,7 @@ int main(void) {
 		OF_FEW(whoever_has_expired_goes_first),
 		OF_FEW(the_least_used_of_those_looked_at_goes),
 		OF_MANY(as_few_are_looked_at_as_is_enough),
+		OF_MANY(as_many_owners_are_looked_at_as_others_can_wait_for),
 		OF_FEW(a_hand_is_put_back_from_anywhere),
 		OF_MANY(those_passed_over_stand_in_order),
 		OF_FEW(more_than_its_share_is_not_looked_for),
