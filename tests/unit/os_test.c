@@ -6,8 +6,11 @@
 #include "os/memory.h"
 #include "os/notify.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -150,6 +153,75 @@ static void what_is_not_there_has_no_bytes(void **state) {
 	assert_int_equal(len, 0);
 }
 
+/* What reads as far as it gets would take a part for the whole. */
+static void a_call_that_fails_is_told(void **state) {
+	char byte;
+	size_t len;
+	int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)state;
+	assert_true(folder >= 0);
+	assert_int_equal(sl_file_read_all(folder, &byte, 1, &len), EISDIR);
+	assert_int_equal(sl_file_set_length(folder, 0), EINVAL);
+	(void)close(folder);
+}
+
+/* 0 is a descriptor like others, where whoever starts us has closed it. */
+static void a_descriptor_may_be_0(void **state) {
+	char path[] = "/tmp/sluice-os-XXXXXX";
+	int fd = mkstemp(path), kept = fcntl(0, F_DUPFD_CLOEXEC, 64);
+	bool created;
+	(void)state;
+	assert_true(fd > 0);
+	(void)close(0);
+	assert_int_equal(sl_file_sync(fd, path), 0);
+	assert_int_equal(fcntl(0, F_GETFD), -1);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(sl_file_open(path, true, 0600, &created), 0);
+	assert_true(created);
+	(void)close(0);
+	(void)close(fd);
+	assert_int_equal(unlink(path), 0);
+	if (kept >= 0) {
+		assert_int_equal(dup2(kept, 0), 0);
+		(void)close(kept);
+	}
+}
+
+static void *read_pipe(void *path) {
+	struct sluice_error error;
+	char bytes[2];
+	size_t len;
+	return sl_file_read(path, true, bytes, sizeof bytes, &len, &error) && len == 1 ? path : NULL;
+}
+
+/* A program that another thread starts meanwhile has nothing of what is read. A pipe can be looked at while it is: of
+ * the next two descriptors it has the one that we have not. */
+static void what_is_read_is_closed_in_other_programs(void **state) {
+	char folder[] = "/tmp/sluice-os-XXXXXX", path[64];
+	int next[2], ours, flags;
+	pthread_t reader;
+	void *result;
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	(void)snprintf(path, sizeof path, "%s/pipe", folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(pipe(next), 0);
+	(void)close(next[0]);
+	(void)close(next[1]);
+	assert_int_equal(pthread_create(&reader, NULL, read_pipe, path), 0);
+	ours = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(ours == next[0] || ours == next[1]);
+	while ((flags = fcntl(next[0] + next[1] - ours, F_GETFD)) < 0)
+		(void)sched_yield();
+	assert_int_equal(flags, FD_CLOEXEC);
+	assert_int_equal(write(ours, "x", 1), 1);
+	(void)close(ours);
+	assert_int_equal(pthread_join(reader, &result), 0);
+	assert_non_null(result);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 /* ---- sockets ----------------------------------------------------------------------------------------------------- */
 
 enum { FIRST = 3 }; /* descriptors of a service manager begin with the third */
@@ -218,6 +290,9 @@ int main(void) {
 		cmocka_unit_test(a_namespace_says_how_its_clock_is_shifted),
 		cmocka_unit_test(what_is_touched_stays_as_it_is),
 		cmocka_unit_test(what_is_not_there_has_no_bytes),
+		cmocka_unit_test(a_call_that_fails_is_told),
+		cmocka_unit_test(a_descriptor_may_be_0),
+		cmocka_unit_test(what_is_read_is_closed_in_other_programs),
 		cmocka_unit_test(sockets_are_taken_as_they_are_given),
 	};
 	return cmocka_run_group_tests_name("the system", tests, NULL, NULL);
