@@ -1,4 +1,5 @@
-/* What of UTF-8 may be shown, and how all else is; and how a text is known again. */
+/* What of UTF-8 may be shown, and how all else is; and how a text is known again, in any case. */
+#include "base/nocase.h"
 #include "base/recall.h"
 #include "base/text.h"
 
@@ -94,12 +95,40 @@ static void test_a_text_is_known_again(void **state) {
 	}
 }
 
+/* Headers are known whatever the case of their letters, and of letters alone: by every byte in every place. */
+static void test_a_name_is_known_in_any_case(void **state) {
+	enum { LEN = 20 };
+	char lower[LEN], text[LEN];
+	(void)state;
+	for (unsigned want = 0; want < 256; want++) {
+		if (want >= 'A' && want <= 'Z')
+			continue;
+		for (size_t i = 0; i < LEN; i++)
+			lower[i] = text[i] = (char)('a' + i);
+		for (unsigned c = 0; c < 256; c++) {
+			unsigned small = c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
+			for (size_t len = 1; len <= LEN; len++) {
+				size_t at = (want + c) % len;
+				char kept = lower[at];
+				lower[at] = (char)want;
+				text[at] = (char)c;
+				if (sl_is_lowered(sl_slice(text, len), sl_slice(lower, len)) != (small == want))
+					fail_msg("%02x for %02x, byte %zu of %zu", c, want, at, len);
+				lower[at] = text[at] = kept;
+			}
+		}
+	}
+	assert_true(sl_is_lowered(sl_slice(text, 0), sl_slice(lower, 0)));
+	assert_false(sl_is_lowered(sl_slice(text, 8), sl_slice(lower, 9)));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_character),
 		cmocka_unit_test(test_what_is_no_utf8),
 		cmocka_unit_test(test_what_is_shown),
 		cmocka_unit_test(test_a_text_is_known_again),
+		cmocka_unit_test(test_a_name_is_known_in_any_case),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
