@@ -496,7 +496,8 @@ void ledger_close(struct sluice_store *store, struct part *m) {
 	}
 	if (l->slot == NULL || (sl_slot_tag(l->slot) & SL_LIFE_FRESH) != SL_LIFE_FRESH)
 		return;
-	(void)sl_slot_free(store, m->place->home, l->slot); /* it has no block any more */
+	SL_DEBUG_ASSERT(sl_slot_state(l->slot)[1] == 0); /* its block went in the change, and may be another's by now */
+	(void)sl_slot_free(store, m->place->home, l->slot);
 	l->slot = NULL;
 	l->count = l->ended = 0;
 }
