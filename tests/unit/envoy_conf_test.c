@@ -412,6 +412,20 @@ static void test_bounds(void **state) {
 		sluice_problems_free(&problems);
 	}
 	sluice_policy_free(policy);
+	policy = policy_of("limits: []\n");
+	memset(yaml, '#', SL_ENVOY_FILE_BYTES_MAX);
+	for (int i = 0; i <= SL_ENVOY_BYTES_MAX / SL_ENVOY_FILE_BYTES_MAX; i++) {
+		bool last = i == SL_ENVOY_BYTES_MAX / SL_ENVOY_FILE_BYTES_MAX;
+		int len = snprintf(yaml, 64, "domain: d%d\n", i);
+		yaml[len] = '#';
+		assert_int_equal(sl_policy_envoy_add(policy, "f.yaml",
+		                                     sl_slice(yaml, last ? (size_t)len : SL_ENVOY_FILE_BYTES_MAX), &problems),
+		                 last ? SLUICE_E_SYNTAX : SLUICE_OK);
+		if (last)
+			assert_string_equal(problems.list[0].text, "expected at most 256 files of 32 MiB together");
+		sluice_problems_free(&problems);
+	}
+	sluice_policy_free(policy);
 	free(yaml);
 }
 

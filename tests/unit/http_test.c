@@ -181,6 +181,7 @@ static const struct {
 	{"POST /a HTTP/1.1\r\nza: 1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nzt: trailer\r\n\r\n",
      "POST /a? 1.1 keep [x] za=1\n"},
 	{"OPTIONS * HTTP/1.1\r\n" H "\r\n", "OPTIONS *? 1.1 keep []\n"},
+	{"GET /a HTTP/1.1\r\nHost:\tx \t\r\n\r\n", "GET /a? 1.1 keep []\n"},
 	{"GET /a HTTP/1.1\r\nHost:\r\n\r\n", "GET /a? 1.1 keep []\n"},
 	{"GET /a HTTP/1.1\r\nHost: [2001:DB8::1]:8080\r\n\r\n", "GET /a? 1.1 keep []\n"},
 	{"GET /a HTTP/1.1\r\nHost: a_b-c.d~1%20!$&'()*+,;=:1\r\n\r\n", "GET /a? 1.1 keep []\n"},

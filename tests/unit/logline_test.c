@@ -156,6 +156,7 @@ static const struct access common[] = {
 	{"1.2.3.4 - - " AT "\"GET /\\\"a\\\" HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/\"a\"", NULL, "200"},
 	{"1.2.3.4 - - " AT "\"GET /\\x41\\x5C\\q\\t HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/A\\\\q\t", NULL,
      "200"},
+	{"1.2.3.4 - - " AT "\"GET /a\\\\\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/a\\", NULL, "200"},
 	/* Odd requests: HTTP/0.9, spaces in the target, a proxy's absolute target. */
 	{"1.2.3.4 - - " AT "\"GET /old\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/old", NULL, "200"},
 	{"1.2.3.4 - - " AT "\"GET /a b c\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/a b c", NULL, "200"},

@@ -293,6 +293,7 @@ static void test_maxima(void **state) {
 		{"attributes: {u: 'header ", "x", "'}", SLUICE_NAME_BYTES_MAX},
 		{"listen: {resp: 'unix:", "x", "'}", 107},
 		{"store: {file: '", "x", "'}", 4095},
+		{"envoy: {config: '", "x", "'}", SL_ENVOY_PATH_BYTES_MAX},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -100,6 +100,7 @@ static void test_excluded_overrides(void **state) {
 		{WITHIN("path: '/a/{id}'", "path: '/b/{id}'"), {{0}}},
 		{WITHIN("plan: a, path: '/a/{plan}'", "plan: b") "  optional: true\n", {{0}}}, /* the part, not what was said */
 		{WITHIN("ip: 10.0.0.0/8", "ip: 192.168.0.0/16"), EXCLUDED},
+		{WITHIN("ip: 10.0.0.1", "ip: '2001:db8::/32'"), EXCLUDED},
 		{WITHIN("ip: 10.0.0.0/8", "ip: 10.1.0.0/16"), {{0}}},
 		{WITHIN("ip: 10.1.0.0/16", "ip: 10.0.0.0/8"), {{0}}},
 		{WITHIN("ip: 10.0.0.0/8", "ip: '1*'"), {{0}}},

@@ -46,6 +46,7 @@ static void test_all_written(void **state) {
 	                                               "    - unix:/run/redis.sock\n"
 	                                               "    - redis-1.cache_a.example:6379\n"
 	                                               "    - 1-10.cache.example:6379\n"
+	                                               "    - azAZ.example:1\n"
 	                                               "  prefix: \"limits:v2:\"\n"
 	                                               "  via: script\n"
 	                                               "  budget: 1s\n"
@@ -59,12 +60,13 @@ static void test_all_written(void **state) {
 	                                               "  blocks: 30%\n");
 	struct sl_redis_settings redis = redis_of(policy);
 	(void)state;
-	assert_int_equal(redis.address_count, 5);
+	assert_int_equal(redis.address_count, 6);
 	assert_string_equal(redis.addresses[0], "10.0.0.1:6379");
 	assert_string_equal(redis.addresses[1], "[fd00::1]:65535");
 	assert_string_equal(redis.addresses[2], "unix:/run/redis.sock");
 	assert_string_equal(redis.addresses[3], "redis-1.cache_a.example:6379");
 	assert_string_equal(redis.addresses[4], "1-10.cache.example:6379");
+	assert_string_equal(redis.addresses[5], "azAZ.example:1");
 	assert_string_equal(redis.prefix, "limits:v2:");
 	assert_int_equal(redis.via, SL_VIA_SCRIPT);
 	assert_int_equal(redis.budget_ns, 1000 * MS);

@@ -191,6 +191,7 @@ static void test_routes_hold(void **state) {
 		{"", "/o/{x}/*", "/o/a/b/c", "route=/o/{x}/*,x=a"},
 		{"", "/o/{x}/*", "/o/a", NULL},
 		{"", "/{x}/{y}", "/a/b", "route=/{x}/{y},x=a"},
+		{"", "/{azAZ_09-}/{x}", "/b/a", "route=/{azAZ_09-}/{x},x=a"},
 		{"", "['/o/new', '/o/{x}', '/o/*']", "/o/new", "route=/o/new,=none"},
 		{"", "['/o/{x}', /o/new]", "/o/new", "route=/o/{x},x=new"},
 		{"", "['/o/{x}', '/o/*']", "/o/a/b", "route=/o/*,=none"},

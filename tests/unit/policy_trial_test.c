@@ -215,6 +215,26 @@ static void test_names(void **state) {
 	sluice_policy_free(policy);
 }
 
+/* However many names there are: each has its limit, and one that no limit has is not found. */
+static void test_many_names(void **state) {
+	static const uint32_t counts[] = {1, 7, 8, 9, 15, 16, 17, 32, 1000};
+	static char yaml[64 * 1024];
+	(void)state;
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		char name[16];
+		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
+		for (uint32_t k = 0; k < counts[i]; k++)
+			len += (size_t)snprintf(yaml + len, sizeof yaml - len,
+			                        "- {name: n%u, key: ip, when: {path: /%u}, limit: 1/1m}\n", k, k);
+		struct sluice_policy *policy = sl_policy_loads(yaml);
+		for (uint32_t k = 0; k <= counts[i]; k++) {
+			snprintf(name, sizeof name, "n%u", k);
+			assert_int_equal(sl_policy_limit_find(policy, sl_str(name)), k < counts[i] ? (int64_t)k : -1);
+		}
+		sluice_policy_free(policy);
+	}
+}
+
 /* The counters that a limit and its overrides keep, each once; `unlimited` keeps none. */
 static void test_variants(void **state) {
 	struct sluice_policy *policy = sl_policy_loads(rules);
@@ -263,7 +283,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused),  cmocka_unit_test(test_warned),      cmocka_unit_test(test_observed),
 		cmocka_unit_test(test_room),     cmocka_unit_test(test_one_counter), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_variants), cmocka_unit_test(test_loopback),
+		cmocka_unit_test(test_many_names), cmocka_unit_test(test_variants), cmocka_unit_test(test_loopback),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

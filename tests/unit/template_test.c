@@ -35,6 +35,7 @@ static void test_what_is_refused(void **state) {
 		{"{{key}}", SL_DENIED_JSON, 1, 1, "unknown value 'key'"},
 		{"{{Limit}}", SL_DENIED_PLAIN, 1, 1, "unknown value 'Limit'"},
 		{"ab\x01", SL_DENIED_PLAIN, 1, 3, "expected UTF-8 text without control characters, found \\x01"},
+		{"\x01z", SL_DENIED_PLAIN, 1, 1, "found \\x01"},
 		{"ab\n\xc3\xa4\xff", SL_DENIED_HTML, 2, 2, "found \\xff"},
 		{"{\"a\": {{limit}}}", SL_DENIED_JSON, 1, 8, "expected JSON, with limit and request_id within quotes: "},
 		{"{\"a\": 1{{quota}}}", SL_DENIED_JSON, 1, 9, "expected JSON"},
