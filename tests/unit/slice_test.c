@@ -106,14 +106,23 @@ static void break_off(enum sl_answer_kind kind, sluice_ns now) {
 	sl_quota_slice_answered(slice, &answer, now);
 }
 
-static int set_up(void **state) {
+static int set_up_for(sluice_ns slice_ns) {
 	struct sl_quota_slices_options options = {
-		.slice_ns = 500 * MS, .prefix = "", .seed = 3, .send = send_it, .to = &bed, .figures = &bed.figures};
-	(void)state;
+		.slice_ns = slice_ns, .prefix = "", .seed = 3, .send = send_it, .to = &bed, .figures = &bed.figures};
 	memset(&bed, 0, sizeof bed);
 	bed.slices = sl_quota_slices_new(&options);
 	assert_int_equal(sluice_limit_parse(&bed.limit, sl_str("sliding-log 1000/1s"), NULL), SLUICE_OK);
 	return bed.slices == NULL;
+}
+
+static int set_up(void **state) {
+	(void)state;
+	return set_up_for(500 * MS);
+}
+
+static int set_up_long(void **state) {
+	(void)state;
+	return set_up_for(10000 * MS);
 }
 
 static int tear_down(void **state) {
@@ -488,7 +497,7 @@ static void test_peeks_see_the_slice_and_take_nothing(void **state) {
 }
 
 static void test_idle_slices_are_given_back_and_cold_leases_freed(void **state) {
-	sluice_ns now = warm_up(), due;
+	sluice_ns used = warm_up(), now = used, due;
 	(void)state;
 	answer(bed.want, 900, 0, now);
 	due = sl_quota_slices_tick(bed.slices, now);
@@ -502,10 +511,40 @@ static void test_idle_slices_are_given_back_and_cold_leases_freed(void **state) 
 	assert_int_equal(bed.want, 0);
 	assert_int_equal(bed.figures.returned + bed.all_spent, bed.figures.slice_units);
 	answer(0, 900, 0, now);
-	for (int i = 0; i < 20; i++)
-		sl_quota_slices_tick(bed.slices, now += 100 * MS);
+	assert_int_not_equal(sl_quota_slices_tick(bed.slices, used + 1000 * MS), SLUICE_NEVER);
+	assert_int_equal(bed.figures.slices, 1);
+	assert_int_equal(sl_quota_slices_tick(bed.slices, used + 1000 * MS + 1), SLUICE_NEVER);
 	assert_int_equal(sl_quota_slices_count(bed.slices), 0);
-	assert_int_equal(sl_quota_slices_tick(bed.slices, now), SLUICE_NEVER);
+	assert_int_equal(bed.figures.slices, 0);
+}
+
+/* A second after its last use, but a command is under way; then nobody can be told; then a request is not over. */
+static void test_slices_that_are_not_cold(void **state) {
+	sluice_ns used = warm_up(), now = used + 1500 * MS;
+	(void)state;
+	sl_quota_slices_tick(bed.slices, now);
+	answer(bed.want, 900, 0, now);
+	assert_int_equal(bed.taken, 1);
+	bed.deaf = true;
+	for (int i = 0; i < 5; i++)
+		sl_quota_slices_tick(bed.slices, now += 500 * MS);
+	bed.deaf = false;
+	sl_quota_slices_tick(bed.slices, now);
+	assert_int_equal(bed.spent, 1); /* and not only at the slice's end, when the node charges all of it */
+	answer(bed.want, 900, 0, now);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_TAKEN);
+	struct sl_quota_slice_wait *taken = bed.last;
+	for (int i = 0; i < 20; i++) {
+		if (bed.sent != NULL)
+			answer(0, 900, 0, now);
+		sl_quota_slices_tick(bed.slices, now += 1000 * MS);
+	}
+	assert_int_equal(bed.figures.slices, 1);
+	sl_quota_slice_done(taken, true, now);
+	if (bed.sent != NULL)
+		answer(0, 900, 0, now);
+	for (int i = 0; i < 2; i++)
+		sl_quota_slices_tick(bed.slices, now += 1000 * MS);
 	assert_int_equal(bed.figures.slices, 0);
 }
 
@@ -547,6 +586,7 @@ int main(void) {
 		CASE(test_an_exhausted_slice_asks_within_half_a_second),
 		CASE(test_peeks_see_the_slice_and_take_nothing),
 		CASE(test_idle_slices_are_given_back_and_cold_leases_freed),
+		cmocka_unit_test_setup_teardown(test_slices_that_are_not_cold, set_up_long, tear_down),
 		CASE(test_ending_gives_everything_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

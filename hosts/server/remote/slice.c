@@ -489,7 +489,7 @@ void sl_quota_slice_forget(struct sl_quota_slices *slices, uint64_t tag) {
 
 static bool is_cold(const struct sl_quota_slice *l, sluice_ns now) {
 	return !l->asking && l->first == NULL && l->users == 0 && l->held == 0 && l->spent == 0 &&
-	       l->rate->request_rate < SL_QUOTA_SLICE_HOT / 2 && now - l->used_at > COLD_NS;
+	       now - l->used_at > COLD_NS;
 }
 
 /* The time of the first of those who wait is over: they were waiting for a command that was sent before they came, and
