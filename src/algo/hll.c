@@ -191,7 +191,7 @@ uint64_t sl_hll_estimate_of(const struct sluice_limit *limit, const struct sl_se
 	memset(ranks, 0, (size_t)1 << bits);
 	raise(ranks, another, bits);
 	for (uint32_t i = 0; i < p->capacity; i++)
-		if (p->ends[i] > p->t && p->ids[i] != 0)
+		if (p->ends[i] > p->t)
 			raise(ranks, p->ids[i], bits);
 	for (int i = 0; i < 1 << bits; i++)
 		rows.live[ranks[i]]++;

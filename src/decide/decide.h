@@ -152,8 +152,7 @@ static inline sluice_ns sl_item_ttl(const struct sluice_call *call, const struct
 	return call->operation == SLUICE_ACQUIRE ? item->ttl_ns : 0;
 }
 
-/* Fills a cell from what the call says of it: all but counter, strikes, who, there and leader, which begins as the
- * cell's own index. */
+/* Fills a cell from what the call says of it: all but counter, strikes, who, there and leader. */
 static inline void sl_cell_set_up(struct sl_cell *c, const struct sluice_call *call, uint32_t index,
                                   struct sluice_decision *decision) {
 	const struct sluice_item *item = &call->items[index];
@@ -163,7 +162,6 @@ static inline void sl_cell_set_up(struct sl_cell *c, const struct sluice_call *c
 	c->decision = decision;
 	c->strikes = NULL;
 	c->cost = item->cost != 0 ? item->cost : call->cost;
-	c->leader = (uint8_t)index;
 	c->bound = item->bound;
 	c->counts = sl_rule_has(item->limit, SL_HAS_COUNTER) && item->bound == SLUICE_BOUND_NONE;
 	c->ttl_ns = c->counts ? sl_item_ttl(call, item) : 0;
