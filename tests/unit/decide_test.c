@@ -350,10 +350,10 @@ static void limits_that_meet_in_one_counter_charge_it_once(void **state) {
 	struct answer answer = ask(*state, SLUICE_CHARGE, 0, 3, same, 8);
 	assert_true(answer.merged.allowed && answer.merged.remaining == 2 && answer.merged.index == 4);
 	for (uint32_t i = 0; i < 8; i++)
-		assert_int_equal(answer.each[i].remaining, left[i]);
+		assert_true(answer.each[i].remaining == left[i] && answer.each[i].index == (int32_t)i);
 	answer = ask(*state, SLUICE_REFUND, 0, 1, same, 8);
 	for (uint32_t i = 0; i < 8; i++)
-		assert_int_equal(answer.each[i].remaining, left[i] + 1);
+		assert_true(answer.each[i].remaining == left[i] + 1 && answer.each[i].index == (int32_t)i);
 	assert_int_equal(ask(*state, SLUICE_RESET, 0, 0, same, 8).forgotten, 4);
 	assert_int_equal(ask(*state, SLUICE_RESET, 0, 0, same, 8).forgotten, 0);
 	assert_int_equal(ask(*state, SLUICE_PEEK, 0, 1, same, 8).each[2].remaining, 7);

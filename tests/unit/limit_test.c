@@ -516,6 +516,27 @@ static void damaged_limits_are_refused_or_whole(void **state) {
 	}
 }
 
+/* Debts stand in stores and in Redis in these ticks: who changes a bound here makes something else of them. */
+static void the_tick_of_a_bucket_is_for_ever(void **state) {
+	static const struct {
+		const char *text;
+		sluice_ns tick_ns;
+	} rows[] = {{"token-bucket 1/1ms", 1},
+	            {"token-bucket 1/4294ms", 1},
+	            {"token-bucket 1/4295ms", 1000},
+	            {"leaky-bucket 1/4294ms", 1},
+	            {"leaky-bucket 1/4295ms", 1000},
+	            {"token-bucket 1/2199023255ms", 1000},
+	            {"token-bucket 1/2199023256ms", SL_MS_NS},
+	            {"leaky-bucket 1/3660d", SL_MS_NS}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_limit limit;
+		assert_int_equal(sluice_limit_parse(&limit, sl_str(rows[i].text), NULL), SLUICE_OK);
+		assert_int_equal(limit.derived[SL_TICK_NS], rows[i].tick_ns);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(written_limits_print_canonically),
@@ -523,6 +544,7 @@ int main(void) {
 		cmocka_unit_test(bad_limits_are_refused_where_they_are_bad),
 		cmocka_unit_test(an_unknown_zone_is_told_with_what_is_known),
 		cmocka_unit_test(identity_of_leases_and_members),
+		cmocka_unit_test(the_tick_of_a_bucket_is_for_ever),
 		cmocka_unit_test(bytes_that_are_no_text_are_refused),
 		cmocka_unit_test(a_text_and_a_limit_are_needed),
 		cmocka_unit_test(a_long_text_is_refused_and_quoted_shortly),

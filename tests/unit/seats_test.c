@@ -333,6 +333,11 @@ static void who_ends_first_is_told_first(void **state) {
 		for (uint32_t k = 0; k < most; k++)
 			assert_true(told.charges[k].cost == 1 && told.charges[k].from_ns == START_NS + k + 1 &&
 			            told.charges[k].until_ns == START_NS + k + 1 + 10000 * (sluice_ns)SL_MS_NS);
+		told = (struct sluice_inspection){.used = 0}; /* as the first of them ends, it is told no more */
+		sl_step_describe(&host.limit, &counter, START_NS + 1 + 10000 * (sluice_ns)SL_MS_NS, &told);
+		assert_true(told.used == counts[i] - 1 && told.charges_in_all == counts[i] - 1);
+		assert_int_equal(told.charge_count, most < counts[i] ? most : most - 1);
+		assert_true(counts[i] == 1 || told.charges[0].from_ns == START_NS + 2);
 	}
 }
 
@@ -416,6 +421,32 @@ static void a_place_is_taken_with_its_last_store(void **state) {
 	assert_true(counter.known && d.remaining == 1);
 }
 
+/* Of a charge in a sketch the state goes first, to its instant: a register that is raised counts by it at once, and
+ * whoever dies before the last store leaves nobody uncounted. */
+static void a_sketch_is_raised_under_the_state_of_its_charge(void **state) {
+	const sluice_ns now = START_NS + 1200 * 1000 * (sluice_ns)SL_MS_NS;
+	(void)state;
+	begin("distinct 5000/1h");
+	for (uint64_t who = 1; who <= 1100; who++)
+		count_member((int64_t)who * 1000, who * UINT64_C(0x9e3779b97f4a7c15), false);
+	for (uint64_t who = 1000; who <= 1100; who++) { /* each comes again, and dies */
+		struct sluice_inspection before = {.used = 0}, after = {.used = 0};
+		struct sl_counter counter = load(0);
+		struct sluice_decision d;
+		sl_step_describe(&host.limit, &counter, now, &before);
+		counter = load(who * UINT64_C(0x9e3779b97f4a7c15));
+		sl_step(&host.limit, &counter, now, 1, true, &d);
+		assert_true(d.allowed && counter.known && sl_step_block_bytes(&host.limit, &counter, 1) == 0);
+		sl_step_prepare(&host.limit, &counter);
+		host.state = counter.state;
+		sl_step_write(&host.limit, &counter, now, 1, NULL, 0);
+		counter = load(0);
+		assert_true(sl_counter_is_valid(&host.limit, &counter));
+		sl_step_describe(&host.limit, &counter, now, &after);
+		assert_true(after.used >= before.used);
+	}
+}
+
 static void no_block_is_an_unused_counter(void **state) {
 	static const char *const texts[] = {"concurrency 20 lease 10s", "distinct 20/10s"};
 	static const struct sl_state idle = {.w = {START_NS >> SL_COARSE_SHIFT << SL_COARSE_SHIFT, 0}};
@@ -452,6 +483,7 @@ int main(void) {
 		cmocka_unit_test(who_has_been_away_longest_gives_way),
 		cmocka_unit_test(a_sketch_notes_only_what_was_counted),
 		cmocka_unit_test(a_place_is_taken_with_its_last_store),
+		cmocka_unit_test(a_sketch_is_raised_under_the_state_of_its_charge),
 		cmocka_unit_test(no_block_is_an_unused_counter),
 		cmocka_unit_test(ids_are_numbers),
 	};

@@ -2,6 +2,7 @@
  * aligned windows (model/twin_test.c, cases/spread.json). */
 #include "tests/model/dice.h"
 
+#include "algo/ledger.h"
 #include "algo/rule.h"
 #include "algo/step.h"
 #include "base/bytes.h"
@@ -241,6 +242,31 @@ static void a_window_has_all_of_its_instants(void **state) {
 	}
 }
 
+/* A window of a phase is an aligned one on a clock that is ahead: what is counted whatever the quota, corrected and
+ * given back comes to the same counts, wherever in its window it is asked for. */
+static void charges_beside_the_quota_are_those_of_aligned_windows(void **state) {
+	static const char *const texts[][2] = {{"fixed-window 9/1h spread 77777", "fixed-window 9/1h"},
+	                                       {"9/1h spread 77777", "9/1h"}};
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct sluice_limit spread = limit_of(texts[i][0]), aligned = limit_of(texts[i][1]);
+		sluice_ns ahead = spread.derived[SL_AHEAD_NS], now = NOW_NS;
+		struct sl_counter counter = {.block = NULL}, twin = {.block = NULL};
+		for (uint32_t k = 0; k < 100; k++, now += spread.window_ns / 9) {
+			struct sl_correction late = {.instant = now, .known = now, .charged = 4, .actual = k % 9};
+			struct sl_correction its = late;
+			its.instant = its.known = now + ahead;
+			assert_int_equal(sl_step_count(&spread, &counter, now, 4 + k % 5),
+			                 sl_step_count(&aligned, &twin, now + ahead, 4 + k % 5));
+			assert_int_equal(sl_correct(&spread, &counter, &late, 1, NULL, 0),
+			                 sl_correct(&aligned, &twin, &its, 1, NULL, 0));
+			assert_int_equal(sl_step_refund(&spread, &counter, now, k % 3),
+			                 sl_step_refund(&aligned, &twin, now + ahead, k % 3));
+			assert_true(counter.state.w[0] + ahead == twin.state.w[0] && counter.state.w[1] == twin.state.w[1]);
+		}
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(phases_are_for_ever),
@@ -250,6 +276,7 @@ int main(void) {
 		cmocka_unit_test(reservations_in_a_phase),
 		cmocka_unit_test(a_herd_comes_back_spread),
 		cmocka_unit_test(a_window_has_all_of_its_instants),
+		cmocka_unit_test(charges_beside_the_quota_are_those_of_aligned_windows),
 	};
 	return cmocka_run_group_tests_name("spread", tests, NULL, NULL);
 }

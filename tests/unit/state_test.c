@@ -6,8 +6,10 @@
  *  death     a charge or refund that dies with any subset of its stores done, under the state published before them:
  *            always between what it would be without the call and with it, then and after all later calls
  *  assumed   a counter made from what is remembered is never less used than the real one, at no later instant */
+#include "algo/algorithms.h"
 #include "algo/step.h"
 #include "base/bytes.h"
+#include "base/life.h"
 #include "tests/model/dice.h"
 
 #include <inttypes.h>
@@ -633,6 +635,38 @@ static void the_longest_wait_is_the_longest_life(void **state) {
 	assert_true(sl_step_life(&limit, &decision) == SLUICE_NEVER - 1);
 }
 
+/* The rate by which a store reads a charge that it has just published. */
+static uint32_t rate_told(const struct sluice_limit *limit, const struct sl_counter *counter,
+                          const struct sluice_decision *decision) {
+	struct sl_state kept = {.w = {counter->state.w[0], counter->state.w[1]}};
+	kept.life = (uint32_t)sl_life_code(sl_step_life(limit, decision)) + 1;
+	return sl_bucket_rate(limit, &kept);
+}
+
+/* By the longest debt of a code of lifetimes, and by one that lives longer than any. */
+static void a_lifetime_tells_the_rate_of_the_limit(void **state) {
+	struct sluice_limit limit = limit_of("token-bucket 1000/1s burst 2000");
+	const sluice_ns second_ns = UINT64_C(1000000000);
+	(void)state;
+	sl_rule_name(&limit, sl_str("search"));
+	for (uint64_t code = sl_life_code(second_ns + 2 * SL_MS_NS); sl_life_longest(code) < 2 * second_ns; code++) {
+		struct sl_counter counter = {.block = NULL};
+		sluice_ns reset = sl_life_longest(code) - SL_MS_NS;
+		struct sluice_decision decision;
+		sl_step(&limit, &counter, START_NS, 1000, true, &decision);
+		sl_step(&limit, &counter, START_NS + 2 * second_ns - reset, 1000, true, &decision);
+		assert_true(decision.allowed && decision.reset_after_ns == reset);
+		assert_int_equal(rate_told(&limit, &counter, &decision), 1000);
+	}
+	limit = limit_of("token-bucket 1/3660d burst 4000000000");
+	sl_rule_name(&limit, sl_str("search"));
+	struct sl_counter counter = {.block = NULL};
+	struct sluice_decision decision;
+	sl_step(&limit, &counter, START_NS, UINT32_C(4000000000), true, &decision);
+	assert_true(decision.allowed);
+	assert_int_equal(rate_told(&limit, &counter, &decision), 1);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hostile_bytes_give_wrong_answers_at_worst),
@@ -640,6 +674,7 @@ int main(void) {
 		cmocka_unit_test(a_death_in_the_longest_ring_leaves_an_empty_counter),
 		cmocka_unit_test(a_death_leaves_a_whole_counter),
 		cmocka_unit_test(the_longest_wait_is_the_longest_life),
+		cmocka_unit_test(a_lifetime_tells_the_rate_of_the_limit),
 		cmocka_unit_test(assumed_from_one_is_as_used),
 		cmocka_unit_test(assumed_from_several_is_as_used_as_each),
 		cmocka_unit_test(assumed_from_nothing_is_unused),
