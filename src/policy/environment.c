@@ -5,6 +5,7 @@
  */
 #include "policy/environment.h"
 
+#include "base/assert.h"
 #include "base/out.h"
 #include "policy/policy.h"
 #include "policy/source.h"
@@ -61,14 +62,14 @@ static bool is_text(struct sluice_bytes value) {
 	return good && memchr(value.len == 0 ? "" : value.data, '\n', value.len) == NULL;
 }
 
-/* Appends one reference, and moves *at after it; false where it can't be, which is reported. */
-static bool add_reference(struct sl_report *report, const struct sl_yaml *node, size_t *at, struct sl_out *out) {
+/* Appends one reference, and moves *at after it. Where it can't be, that is reported. */
+static void add_reference(struct sl_report *report, const struct sl_yaml *node, size_t *at, struct sl_out *out) {
 	struct reference reference;
 	const char *wrong = read_reference(node->text, *at, &reference);
 	struct sl_position place = sl_node_place(node, *at);
 	if (wrong != NULL) {
 		sl_report_error(report, place, "%s", wrong);
-		return false;
+		return;
 	}
 	struct sluice_bytes value = value_of(&reference);
 	if (value.data == NULL)
@@ -76,42 +77,49 @@ static bool add_reference(struct sl_report *report, const struct sl_yaml *node, 
 		                sl_quote(sl_str(reference.name)).text, reference.name);
 	else if (!is_text(value))
 		sl_report_error(report, place, "expected one line of UTF-8 text in the environment's %s", reference.name);
-	else if (value.len > (size_t)(out->end - out->at))
-		sl_report_error(report, place, "expected values of at most %d bytes in all from the environment",
-		                SL_POLICY_FILE_BYTES_MAX);
 	else
 		sl_out_bytes(out, value.data, value.len);
 	*at = reference.end;
-	return value.data != NULL && !out->overflow;
+}
+
+enum what { BYTE, ESCAPE, REFERENCE };
+
+static enum what what_is_at(struct sluice_bytes text, size_t at) {
+	const char *p = (const char *)text.data + at;
+	if (text.len - at >= 3 && memcmp(p, "$${", 3) == 0)
+		return ESCAPE;
+	return text.len - at >= 2 && memcmp(p, "${", 2) == 0 ? REFERENCE : BYTE;
 }
 
 /* Writes the text with all its references; false where one can't be read. */
 static bool expand(struct sl_report *report, const struct sl_yaml *node, struct sl_out *out) {
 	const char *p = node->text.data;
 	size_t mistakes = report->error_count;
-	for (size_t at = 0; at < node->text.len && report->error_count == mistakes;) {
-		size_t left = node->text.len - at;
-		if (left >= 3 && memcmp(p + at, "$${", 3) == 0) {
+	for (size_t at = 0; at < node->text.len && report->error_count == mistakes;)
+		switch (what_is_at(node->text, at)) {
+		case ESCAPE:
 			sl_out_bytes(out, "${", 2);
 			at += 3;
-		} else if (left >= 2 && memcmp(p + at, "${", 2) == 0) {
-			if (!add_reference(report, node, &at, out))
-				return false;
-		} else {
+			break;
+		case REFERENCE:
+			add_reference(report, node, &at, out);
+			break;
+		default:
 			sl_out_char(out, p[at++]);
 		}
-	}
 	return report->error_count == mistakes;
 }
 
-/* How many bytes the values of a text's references have, and its own: what writing it takes at most. */
+/* How many bytes the values of a text's references have, up to one that can't be read: what it grows by at most. */
 static size_t measure(struct sluice_bytes text) {
-	const char *p = text.data;
-	size_t bytes = text.len;
-	for (size_t at = 0; at + 1 < text.len; at++) {
-		struct reference reference;
-		if (p[at] == '$' && p[at + 1] == '{' && read_reference(text, at, &reference) == NULL)
-			bytes += value_of(&reference).len;
+	struct reference reference;
+	size_t bytes = 0;
+	for (size_t at = 0; at < text.len;) {
+		enum what what = what_is_at(text, at);
+		if (what == REFERENCE && read_reference(text, at, &reference) != NULL)
+			break;
+		bytes += what == REFERENCE ? value_of(&reference).len : 0;
+		at = what == REFERENCE ? reference.end : what == ESCAPE ? at + 3 : at + 1;
 	}
 	return bytes;
 }
@@ -119,10 +127,13 @@ static size_t measure(struct sluice_bytes text) {
 void sl_environment_expand(struct sl_pool *pool, struct sl_report *report, struct sl_yaml *node, size_t *room) {
 	if (node->text.len < 2 || strstr(node->text.data, "${") == NULL)
 		return;
-	size_t bytes = measure(node->text);
-	size_t grows = bytes - node->text.len;
-	if (grows > *room)
-		grows = *room;
+	size_t grows = measure(node->text);
+	if (grows > *room) {
+		sl_report_error(report, node->place, "expected values of at most %d bytes in all from the environment",
+		                SL_POLICY_FILE_BYTES_MAX);
+		node->kind = SL_NODE_REFUSED;
+		return;
+	}
 	char *text = sl_pool_take(pool, node->text.len + grows + 1, 1);
 	if (text == NULL)
 		return;
@@ -131,6 +142,7 @@ void sl_environment_expand(struct sl_pool *pool, struct sl_report *report, struc
 		node->kind = SL_NODE_REFUSED;
 		return;
 	}
+	SL_ASSERT(!out.overflow);
 	*room -= grows;
 	node->text = sl_slice(text, sl_out_len(&out));
 	node->plain = true;

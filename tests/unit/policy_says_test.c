@@ -415,6 +415,33 @@ static void test_environment_refused(void **state) {
 	CHECK_ROWS(rows);
 }
 
+/* What is too much of the environment is refused, and never cut: the first text leaves no byte. */
+static void test_too_much_environment(void **state) {
+	static const struct row rows[] = {
+		{"threads: ${SL_BIG}${SL_BIG}${SL_BIG}${SL_BIG}\nlimits: [{name: 'a${SL_MORE}bc', key: ip, limit: 1/1m}]\n",
+	     {{1, 10, "expected a whole number"},
+	      {2, 17, "expected values of at most 67108864 bytes in all from the environment"}}},
+		{"threads: ${SL_BIG}${SL_BIG}${SL_BIG}${SL_BIG}${SL_BIG}\nlimits: []\n",
+	     {{1, 10, "expected values of at most 67108864 bytes in all from the environment"}}},
+	};
+	const size_t bytes = SL_POLICY_FILE_BYTES_MAX / 4;
+	char *big = malloc(bytes + 1), more[13];
+	(void)state;
+	assert_non_null(big);
+	memset(big, 'x', bytes);
+	memset(more, 'y', sizeof more);
+	big[bytes] = more[sizeof more - 1] = '\0';
+	setenv("SL_BIG", big, 1);
+	setenv("SL_MORE", more, 1);
+	free(big);
+	CHECK_ROWS(rows);
+	struct sluice_policy *policy = sl_policy_loads( /* what is only shown is no value */
+		"limits: [{name: '$${SL_BIG}$${SL_BIG}$${SL_BIG}$${SL_BIG}$${SL_BIG}', key: ip, limit: 1/1m}]\n");
+	sluice_policy_free(policy);
+	unsetenv("SL_BIG");
+	unsetenv("SL_MORE");
+}
+
 /* ---- bodies of denials ------------------------------------------------------------------------------------------- */
 
 static void test_bodies_refused(void **state) {
@@ -478,7 +505,8 @@ int main(void) {
 		cmocka_unit_test(test_routes_at_random),    cmocka_unit_test(test_parts_are_of_their_limit),
 		cmocka_unit_test(test_keys_refused),        cmocka_unit_test(test_keys_warned),
 		cmocka_unit_test(test_environment),         cmocka_unit_test(test_environment_makes_values_only),
-		cmocka_unit_test(test_environment_refused), cmocka_unit_test(test_bodies_refused),
+		cmocka_unit_test(test_environment_refused), cmocka_unit_test(test_too_much_environment),
+		cmocka_unit_test(test_bodies_refused),
 		cmocka_unit_test(test_too_many_bodies),     cmocka_unit_test(test_bodies_taken),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
