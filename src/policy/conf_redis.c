@@ -39,7 +39,7 @@ static bool is_named(struct sluice_bytes text) {
 	const char *p = text.data;
 	for (size_t i = 0; i < text.len && p[i] != ':' && p[i] != '['; i++)
 		if (is_letter(p[i]))
-			return text.len < 5 || memcmp(p, "unix:", 5) != 0;
+			return strncmp(p, "unix:", 5) != 0;
 	return false;
 }
 
