@@ -200,6 +200,15 @@ def test_a_line_without_code_has_the_tests_of_those_beside_it():
     assert tests == {1: ["unit/a"], 2: [], 3: ["unit/b"], 4: ["unit/b"], 5: ["unit/b"], 6: ["unit/b"]}
 
 
+def test_of_a_header_put_to_one_test_all_that_include_it_are_made_again():
+    build = types.SimpleNamespace(objects_of=lambda files: ["src/of/%s" % os.path.basename(file) for file in files])
+    judge = mutate.Judge(build, None, mutate.coverage.Coverage(),
+                         types.SimpleNamespace(slow=False, test=["unit/state_test", "unit/size_test"]))
+    assert judge.units(types.SimpleNamespace(file="src/algo/step.h", line=151)) == ["src/of/step.h"]
+    assert judge.units(types.SimpleNamespace(file="src/algo/step.c", line=1)) == ["src/algo/step.c"]
+    assert judge.including("src/algo/step.h") == {"unit/state_test"}
+
+
 def test_a_time_out_is_one_of_the_processor(tmp_path):
     spins = tmp_path / "spins"
     spins.write_text("#!/bin/sh\nwhile :; do :; done\n")
