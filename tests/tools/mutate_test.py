@@ -229,3 +229,11 @@ def test_one_program_has_many_tests(tmp_path):
     assert "schoolbook" in said["unit/math_test"] and "schoolbook" not in said["unit/text_test"]
     assert [ctests.passes(test, program, 20)[0] for test in alike] == ["", ""]
     assert ctests.passes("unit/policy_memory_test", program, 20)[0] == "status 125"
+
+
+def test_a_header_is_put_to_the_test_that_is_named():
+    """Neither who includes it is measured then, nor which lines are run: its own objects are compiled all the same."""
+    done = subprocess.run([os.path.join(ROOT, "tools", "mutate"), "--under", "src/base/nocase.h", "--with",
+                           "unit/text_test", "--count", "3", "--seed", "5"], cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert " 0 killed" not in done.stdout and "unit/text_test, status" in done.stdout
