@@ -95,26 +95,30 @@ static void test_a_text_is_known_again(void **state) {
 	}
 }
 
-/* Headers are known whatever the case of their letters, and of letters alone: by every byte in every place. */
+/* Headers are known whatever the case of their letters, and of letters alone: by every byte in places of every length,
+ * whatever stands behind. */
 static void test_a_name_is_known_in_any_case(void **state) {
 	enum { LEN = 20 };
-	char lower[LEN], text[LEN];
+	char lower[LEN + 1], text[LEN + 1];
 	(void)state;
 	for (unsigned want = 0; want < 256; want++) {
 		if (want >= 'A' && want <= 'Z')
 			continue;
-		for (size_t i = 0; i < LEN; i++)
+		for (size_t i = 0; i <= LEN; i++)
 			lower[i] = text[i] = (char)('a' + i);
 		for (unsigned c = 0; c < 256; c++) {
 			unsigned small = c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
 			for (size_t len = 1; len <= LEN; len++) {
 				size_t at = (want + c) % len;
-				char kept = lower[at];
+				char kept = lower[at], behind = lower[len];
 				lower[at] = (char)want;
 				text[at] = (char)c;
+				lower[len] = '1';
+				text[len] = '2';
 				if (sl_is_lowered(sl_slice(text, len), sl_slice(lower, len)) != (small == want))
 					fail_msg("%02x for %02x, byte %zu of %zu", c, want, at, len);
 				lower[at] = text[at] = kept;
+				lower[len] = text[len] = behind;
 			}
 		}
 	}
