@@ -273,6 +273,7 @@ bool sl_pending_ask(struct sl_door_context *context, const struct sl_call_outcom
 void sl_pending_put_off(struct sl_door_context *context, void *asker) {
 	struct sl_pending *pending = context->pending;
 	SL_ASSERT(pending != NULL && asker != NULL);
+	SL_ASSERT(pending->reload == NULL); /* it stands in the list of net/reloading.c */
 	pending->asker = asker;
 	pending->next = context->put_off;
 	context->put_off = pending;

@@ -1,4 +1,7 @@
-/* See reloading.h. A timer looks at tickets, because the reader's thread may not touch a worker's connections. */
+/* See reloading.h. A timer looks at tickets, because the reader's thread may not touch a worker's connections.
+ *
+ * The list is linked by `next`, which no door uses meanwhile: whoever asks for a reload waits with its whole
+ * connection, and is never put off (sl_pending_put_off()). */
 #include "hosts/server/net/reloading.h"
 
 #include "base/assert.h"
