@@ -54,7 +54,13 @@ static bool give(void *to, int fd, const char *bytes, size_t len) {
 	return true;
 }
 
-static int set_up(void **state) {
+static void start(uint32_t worker) {
+	assert_int_equal(pthread_create(&workers[worker].thread, NULL, run_worker, &workers[worker]), 0);
+	is_running[worker] = true;
+}
+
+/* The old worker reads nothing yet, and no message. */
+static int set_up_still(void **state) {
 	struct sluice_store_options options = {.memory_bytes = 1024 * 1024};
 	(void)state;
 	policy = calloc(1, sizeof *policy);
@@ -73,9 +79,14 @@ static int set_up(void **state) {
 		                                   .next_id = &next_id,
 		                                   .bounds = parts.bounds};
 		assert_int_equal(sl_worker_init(&workers[i], &worker), SLUICE_OK);
-		assert_int_equal(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
-		is_running[i] = true;
 	}
+	start(NEW);
+	return 0;
+}
+
+static int set_up(void **state) {
+	set_up_still(state);
+	start(OLD);
 	return 0;
 }
 
@@ -219,8 +230,27 @@ static void test_an_upgrade_that_fails_changes_nothing(void **state) {
 	close(fd);
 }
 
+/* All three come in one turn: it is offered, refused, and drained. What it had sent is answered; it is not offered
+ * again then, though it could go. */
+static void test_who_could_not_go_until_the_end_stays(void **state) {
+	char end;
+	int fd = dial(&sl_door_resp);
+	(void)state;
+	is_ready = false;
+	say(fd, "PING\r\n");
+	sl_worker_hand_over(&workers[OLD], give, &workers[NEW]);
+	sl_worker_drain(&workers[OLD]);
+	start(OLD);
+	hear(fd, "+PONG\r\n");
+	assert_int_equal(recv(fd, &end, 1, 0), 0);
+	join(OLD);
+	assert_int_equal(refused, 1);
+	close(fd);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_who_could_not_go_until_the_end_stays, set_up_still, clear_up),
 		cmocka_unit_test_setup_teardown(test_everything_moves_and_nothing_is_lost, set_up, clear_up),
 		cmocka_unit_test_setup_teardown(test_who_can_not_go_now_goes_later, set_up, clear_up),
 		cmocka_unit_test_setup_teardown(test_an_upgrade_that_fails_changes_nothing, set_up, clear_up),
