@@ -273,6 +273,22 @@ static void a_log_is_corrected_entry_by_entry(void **state) {
 	assert_int_equal(ask(h, T0 + 61 * S, 1).remaining, 10);
 }
 
+/* An entry of just a window before the last charge counts until the millisecond of both ends, and so does what goes
+ * back of it when its reservation ends in that millisecond. */
+static void a_log_gives_back_what_is_a_window_old(void **state) {
+	struct host *h = host_of("sliding-log 10/1s");
+	const sluice_ns last = T0 + S + 5 * MS;
+	(void)state;
+	reserve(h, T0 + 5 * MS + MS / 2, 4, S);
+	reserve(h, T0 + 5 * MS + MS / 2, 3, 2 * S);
+	assert_true(charge(h, last + MS / 4, 2).allowed);
+	assert_int_equal(ask(h, last + MS / 2 - 1, 1).remaining, 1);
+	assert_int_equal(ask(h, last + MS / 2 - 1, 5).retry_after_ns, 1);
+	assert_int_equal(ask(h, last + MS / 2, 5).remaining, 5);
+	assert_int_equal(ask(h, last + MS - 1, 6).retry_after_ns, 1);
+	assert_int_equal(ask(h, last + MS, 8).remaining, 8);
+}
+
 static void nothing_is_corrected_of_nothing(void **state) {
 	(void)state;
 	for (int i = 0; i < ALGORITHMS; i++) {
@@ -519,6 +535,7 @@ int main(void) {
 		cmocka_unit_test(a_bucket_gives_back_what_has_not_drained),
 		cmocka_unit_test(a_bucket_gives_back_less_after_another_charge),
 		cmocka_unit_test(a_log_is_corrected_entry_by_entry),
+		cmocka_unit_test(a_log_gives_back_what_is_a_window_old),
 		cmocka_unit_test(nothing_is_corrected_of_nothing),
 		cmocka_unit_test(what_is_denied_is_charged),
 		cmocka_unit_test(a_log_keeps_its_newest_units),
