@@ -261,7 +261,7 @@ static void expired_ones_at_home_go_first(void **state) {
 	assert_ptr_equal(sl_slot_claim(&w->store, &place, late, &pins), freed);
 }
 
-/* And before a free slot of any other bucket: what is at home is found first. */
+/* And before a free slot of any other bucket: what is at home is found first. One goes and no more, whichever it is. */
 static void an_expired_one_at_home_goes_before_another_bucket(void **state) {
 	static const struct sl_pins none = {.count = 0};
 	struct world *w = *state;
@@ -273,7 +273,20 @@ static void an_expired_one_at_home_goes_before_another_bucket(void **state) {
 		assert_ptr_equal(sl_slot_bucket(slot), place.home);
 		sl_slot_publish(slot, (const uint64_t[2]){ARENA_START_NS, 0}, 0, 60 * ARENA_S);
 	}
+	for (int only = 0; only < SL_BUCKET_SLOTS; only++) {
+		struct sl_slot *slot = &place.home->slots[only];
+		struct sl_pins others = {.count = 0};
+		uint64_t tag = slot->tag;
+		for (int i = 0; i < SL_BUCKET_SLOTS; i++)
+			if (i != only)
+				others.slots[others.count++] = &place.home->slots[i];
+		assert_ptr_equal(sl_slot_claim(&w->store, &place, late, &others), slot);
+		slot->tag = tag;
+		sl_slot_state(slot)[0] = ARENA_START_NS;
+	}
 	assert_ptr_equal(sl_slot_bucket(sl_slot_claim(&w->store, &place, late, &none)), place.home);
+	for (int i = 0; i < SL_BUCKET_SLOTS; i++)
+		assert_true(place.home->slots[i].tag != 0);
 	assert_int_equal(place.home->spill, 0);
 }
 

@@ -168,10 +168,11 @@ static void a_call_that_fails_is_told(void **state) {
 /* 0 is a descriptor like others, where whoever starts us has closed it. */
 static void a_descriptor_may_be_0(void **state) {
 	char path[] = "/tmp/sluice-os-XXXXXX";
-	int fd = mkstemp(path), kept = fcntl(0, F_DUPFD_CLOEXEC, 64);
+	int kept = fcntl(0, F_DUPFD_CLOEXEC, 64), made = mkstemp(path), fd = fcntl(made, F_DUPFD_CLOEXEC, 64);
 	bool created;
 	(void)state;
 	assert_true(fd > 0);
+	(void)close(made);
 	(void)close(0);
 	assert_int_equal(sl_file_sync(fd, path), 0);
 	assert_int_equal(fcntl(0, F_GETFD), -1);
