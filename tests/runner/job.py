@@ -154,19 +154,22 @@ class Report:
 
 
 def run_all(report, jobs):
-    """Two at a time, in the order given: the long ones stand first; and beside them three of those that mostly wait."""
+    """Two at a time, in the order given: the long ones stand first; and beside them three of those that mostly wait, of
+    which there are five once nothing is left to compute."""
     computing, waiting = queue.Queue(), queue.Queue()
     for job in jobs:
         (waiting if job.waits else computing).put(job)
 
-    def work(left):
-        while True:
-            try:
-                job = left.get_nowait()
-            except queue.Empty:
-                return
-            report.add(*job.run())
-    threads = [threading.Thread(target=work, args=(left,)) for left in [computing] * AT_A_TIME + [waiting] * WAITING]
+    def work(*queues):
+        for left in queues:
+            while True:
+                try:
+                    job = left.get_nowait()
+                except queue.Empty:
+                    break
+                report.add(*job.run())
+    threads = [threading.Thread(target=work, args=queues)
+               for queues in [(computing, waiting)] * AT_A_TIME + [(waiting,)] * WAITING]
     for thread in threads:
         thread.start()
     for thread in threads:

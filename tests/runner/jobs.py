@@ -15,6 +15,7 @@ DELAYED_SECONDS_MAX = 3600
 ON_REDIS = ("test_cluster", "test_fleet", "test_golden", "test_module", "test_moving", "test_oracle",
             "test_replay_redis", "test_script")
 IN_A_BROWSER = ("test_dashboard", "test_site")
+SECOND_HALF = "test_h"  # of the rest: what is called so, or later, takes as long as what is before
 POINTS_TESTS = ("tests/crash/points_test", "tests/crash/stops_test")  # in a build of their own, with the points marked
 CRASH_SANITIZED = ("damage_test", "flood_test", "kill_test")  # the others are of processes and instructions
 CRASH_SECONDS_MAX = 7200
@@ -130,11 +131,15 @@ def sources_of(pattern):
 
 
 def end_to_end_jobs():
-    """What needs redis-servers of its own and what needs a browser apart from the rest, so that none is too long."""
+    """What needs redis-servers of its own and what needs a browser apart from the rest, and that in two, so that none
+    is too long."""
     files = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "tests/e2e/test_*.py")))
     on_redis, in_a_browser = ([path for path in files if os.path.basename(path).startswith(names)]
                               for names in (ON_REDIS, IN_A_BROWSER))
-    jobs = [pytest_job("tests/e2e", [path for path in files if path not in on_redis + in_a_browser]),
+    rest = [path for path in files if path not in on_redis + in_a_browser]
+    second = [path for path in rest if os.path.basename(path) >= SECOND_HALF]
+    jobs = [pytest_job("tests/e2e, first half", [path for path in rest if path not in second]),
+            pytest_job("tests/e2e, second half", second),
             pytest_job("tests/e2e on Redis", on_redis),
             pytest_job("tests/e2e in a browser", in_a_browser)]
     for job in jobs:
