@@ -386,9 +386,11 @@ static void test_environment_makes_values_only(void **state) {
 	struct sluice_policy *policy = sl_policy_loads(
 		"threads: \"${SL_THREADS}\"\nlimits:\n"
 		"- {name: \"${SL_NAME}\", key: ip, limit: 5/1m, optional: \"${SL_NO:-true}\"}\n"
-		"- {name: \"$${SL_NAME}\", key: ip, limit: 5/1h}\n");
+		"- {name: \"$${SL_NAME}\", key: ip, limit: 5/1h}\n"
+		"- {name: \"a$${\", key: ip, limit: 5/1d}\n");
 	assert_string_equal(sluice_policy_limit_name(policy, 0), "a, key: b} #: [x");
 	assert_string_equal(sluice_policy_limit_name(policy, 1), "${SL_NAME}");
+	assert_string_equal(sluice_policy_limit_name(policy, 2), "a${");
 	assert_int_equal(sl_policy_settings(policy)->threads, 3);
 	sluice_policy_free(policy);
 }
