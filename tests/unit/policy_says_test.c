@@ -400,6 +400,7 @@ static void test_environment_refused(void **state) {
 		{"threads: ${SL_NOTHING}\nlimits: []\n",
 	     {{1, 10, "the environment has no 'SL_NOTHING': expected it to be set, or a default: ${SL_NOTHING:-...}"}}},
 		{"threads: ${SL_QUOTA\nlimits: []\n", {{1, 10, "expected } after ${NAME or ${NAME:-default"}}},
+		{"threads: 1${\nlimits: []\n", {{1, 11, "expected } after ${NAME or ${NAME:-default"}}},
 		{"threads: 1${}\nlimits: []\n", {{1, 11, "expected ${NAME} or ${NAME:-default}: a name of letters"}}},
 		{"threads: ${1A}\nlimits: []\n", {{1, 10, "expected ${NAME} or ${NAME:-default}: a name of letters"}}},
 		{"threads: ${A-1}\nlimits: []\n", {{1, 10, "expected ${NAME} or ${NAME:-default}: a name of letters"}}},
