@@ -76,18 +76,21 @@ void judge_admitted(struct world *world, struct sim_counter *counter, sluice_ns 
 	uint64_t sum = 0;
 	const sluice_ns here = judge_clock(world, counter, &until);
 	counter->admitted += cost;
-	*new = (struct sim_admission){here < floor ? here : floor, until, cost};
+	*new = (struct sim_admission){here < floor ? here : floor, until, world->time.now, cost};
 	if (!limit->windowed)
 		return;
 	world->totals.judged++;
 	const sluice_ns begin = until - window + SLACK_NS;
+	/* the counter's clock stands still while its node's is behind that of the node before: then its window is longer */
+	sluice_ns begun = world->time.now - (world->time.now < window ? world->time.now : window);
 	for (uint32_t back = 1; back <= counter->count && back <= RING; back++) {
 		const struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
 		if (one->until <= begin)
 			break;
 		sum += one->from > begin ? one->cost : 0;
+		begun = one->at < begun ? one->at : begun;
 	}
-	const uint64_t bound = overrides_bound(world, counter, window),
+	const uint64_t bound = overrides_bound(world, counter, begun),
 				   lost = lost_lately(world, counter, 3 * window + 5 * SIM_S);
 	if (sum > bound && sum - bound > lost)
 		sim_fail(world, "over: %s %s: %" PRIu64 " admitted within a window, bound %" PRIu64 ", lost %" PRIu64

@@ -134,8 +134,8 @@ bool overrides_fit(struct world *world, struct sim_counter *counter, sluice_ns s
 	return false;
 }
 
-uint64_t overrides_bound(struct world *world, struct sim_counter *counter, sluice_ns window) {
-	const uint32_t may = overrides_since(world, counter, before(world->time.now, window + lag_of(world)));
+uint64_t overrides_bound(struct world *world, struct sim_counter *counter, sluice_ns begin) {
+	const uint32_t may = overrides_since(world, counter, before(begin, lag_of(world)));
 	uint64_t bound = 0;
 	for (uint8_t v = 0; v < SIM_OWNS; v++)
 		bound = may >> v & 1 ? sl_max(bound, counter->limit->bounds[v]) : bound;

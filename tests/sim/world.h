@@ -68,6 +68,7 @@ struct sim_limit {
 /* One admission: some time between these two, by the clock of the counter's node. */
 struct sim_admission {
 	sluice_ns from, until;
+	sluice_ns at; /* when it was judged, by the world's clock */
 	uint32_t cost;
 };
 
@@ -234,8 +235,8 @@ uint32_t overrides_since(struct world *world, struct sim_counter *counter, sluic
 /* Whether an answer to what was sent then may tell of such a quota. */
 bool overrides_fit(struct world *world, struct sim_counter *counter, sluice_ns sent, uint64_t quota,
                    sluice_operation operation);
-/* What may be admitted at most in a window that ends now. */
-uint64_t overrides_bound(struct world *world, struct sim_counter *counter, sluice_ns window);
+/* What may be admitted at most in a window that ends now, and began then: by the world's clock. */
+uint64_t overrides_bound(struct world *world, struct sim_counter *counter, sluice_ns begin);
 /* The counter has another node now, which had been told all, or not. */
 void overrides_promoted(struct world *world, struct sim_counter *counter, bool has_all);
 /* The counter's key goes, maybe before its time. */
