@@ -4,15 +4,20 @@
  * of what was opened. */
 #include "os/file.h"
 
+#include "base/math.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+enum { TEXT_BYTES = 64 << 10 }; /* more than most texts have */
 
 _Static_assert(sizeof(off_t) == 8, "files above 2 GiB, and locks beyond any file");
 
@@ -103,6 +108,37 @@ bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size
 	int wrong = sl_file_read_all(fd, bytes, room, len);
 	(void)close(fd);
 	return wrong == 0 || fail(error, strerror(wrong));
+}
+
+/* Reads on until `most` bytes and one more are there, or the end. NULL with errno. */
+static char *read_growing(int fd, size_t most, size_t *len) {
+	char *text = NULL, *more;
+	size_t room = 0, got;
+	do {
+		room = room == 0 ? sl_min(TEXT_BYTES, most + 1) : sl_min(2 * room, most + 1);
+		more = realloc(text, room);
+		int wrong = more == NULL ? ENOMEM : sl_file_read_all(fd, more + *len, room - *len, &got);
+		text = more == NULL ? text : more;
+		if (wrong != 0) {
+			free(text);
+			errno = wrong;
+			return NULL;
+		}
+		*len += got;
+	} while (*len == room && room <= most);
+	return text;
+}
+
+char *sl_file_read_text(const char *path, bool or_pipe, size_t most, size_t *len, struct sluice_error *error) {
+	int fd = open_to_read(path, or_pipe, error);
+	*len = 0;
+	if (fd < 0)
+		return NULL;
+	char *text = read_growing(fd, most, len);
+	if (text == NULL)
+		(void)fail(error, errno == ENOMEM ? "out of memory" : strerror(errno));
+	(void)close(fd);
+	return text;
 }
 
 ssize_t sl_file_read_at(int fd, void *bytes, size_t len, uint64_t at) {

@@ -21,6 +21,11 @@ int sl_file_open(const char *path, bool create, mode_t mode, bool *created);
 SLUICE_MUST_USE bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len,
                                   struct sluice_error *error);
 
+/* The same of a whole file of at most `most` bytes, into memory that grows with what is read, to be freed. Of a longer
+ * file *len is one more than `most`. NULL: error->text says why not, also where the system gives no memory. */
+SLUICE_MUST_USE char *sl_file_read_text(const char *path, bool or_pipe, size_t most, size_t *len,
+                                        struct sluice_error *error);
+
 /* Reads to the end of what a descriptor has, or until `room` bytes are there. 0 or an errno; *len says how many, either
  * way. */
 SLUICE_MUST_USE int sl_file_read_all(int fd, void *bytes, size_t room, size_t *len);

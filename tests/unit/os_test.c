@@ -151,6 +151,37 @@ static void what_is_not_there_has_no_bytes(void **state) {
 	(void)state;
 	assert_false(sl_file_read("/proc/self/none", false, &byte, 1, &len, &error));
 	assert_int_equal(len, 0);
+	len = 7;
+	assert_null(sl_file_read_text("/proc/self/none", false, 1, &len, &error));
+	assert_int_equal(len, 0);
+	assert_null(sl_file_read_text("/", false, 1, &len, &error));
+	assert_string_equal(error.text, "Is a directory");
+}
+
+/* Whole, up to its bound and one byte more, whatever room was there for it at first. */
+static void a_text_is_read_whole(void **state) {
+	static const size_t sizes[] = {0, 1, 65535, 65536, 65537, 131071, 131072, 131073, 300000};
+	static char written[300000];
+	char path[] = "/tmp/sluice-os-XXXXXX";
+	const int fd = mkstemp(path);
+	(void)state;
+	for (size_t i = 0; i < sizeof written; i++)
+		written[i] = (char)(i * 2654435761u >> 24);
+	assert_int_equal(write(fd, written, sizeof written), sizeof written);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+			const size_t there = sizes[sizeof sizes / sizeof *sizes - 1 - i], most = sizes[j];
+			struct sluice_error error;
+			size_t len;
+			assert_int_equal(ftruncate(fd, (off_t)there), 0);
+			char *text = sl_file_read_text(path, false, most, &len, &error);
+			assert_non_null(text);
+			assert_int_equal(len, there > most ? most + 1 : there);
+			assert_memory_equal(text, written, len);
+			free(text);
+		}
+	(void)close(fd);
+	assert_int_equal(unlink(path), 0);
 }
 
 /* What reads as far as it gets would take a part for the whole. */
@@ -291,6 +322,7 @@ int main(void) {
 		cmocka_unit_test(a_namespace_says_how_its_clock_is_shifted),
 		cmocka_unit_test(what_is_touched_stays_as_it_is),
 		cmocka_unit_test(what_is_not_there_has_no_bytes),
+		cmocka_unit_test(a_text_is_read_whole),
 		cmocka_unit_test(a_call_that_fails_is_told),
 		cmocka_unit_test(a_descriptor_may_be_0),
 		cmocka_unit_test(what_is_read_is_closed_in_other_programs),

@@ -14,22 +14,20 @@ static uint64_t digest_of(const char *text, size_t len) {
 }
 
 uint64_t sl_policy_file_digest(const char *path) {
-	char *text = malloc(SL_POLICY_FILE_BYTES_MAX + 1);
 	struct sluice_error error;
-	size_t len = 0;
-	bool is_read = text != NULL && sl_file_read(path, false, text, SL_POLICY_FILE_BYTES_MAX + 1, &len, &error);
-	uint64_t digest = is_read ? digest_of(text, len) : 0;
+	size_t len;
+	char *text = sl_file_read_text(path, false, SL_POLICY_FILE_BYTES_MAX, &len, &error);
+	uint64_t digest = text != NULL ? digest_of(text, len) : 0;
 	free(text);
 	return digest;
 }
 
 /* The text of the file, to be freed; NULL with reading->error set. */
 static char *read_text(struct sl_policy_reading *reading, const char *path, bool again, size_t *len) {
-	char *text = malloc(SL_POLICY_FILE_BYTES_MAX + 1);
-	struct sluice_error error = {.text = "out of memory"};
-	bool is_read = text != NULL && sl_file_read(path, !again, text, SL_POLICY_FILE_BYTES_MAX + 1, len, &error);
-	reading->digest = is_read ? digest_of(text, *len) : 0;
-	if (!is_read)
+	struct sluice_error error;
+	char *text = sl_file_read_text(path, !again, SL_POLICY_FILE_BYTES_MAX, len, &error);
+	reading->digest = text != NULL ? digest_of(text, *len) : 0;
+	if (text == NULL)
 		snprintf(reading->error, sizeof reading->error, "can't read the policy %.200s: %s", path, error.text);
 	else if (*len > SL_POLICY_FILE_BYTES_MAX)
 		snprintf(reading->error, sizeof reading->error, "the policy %.300s has more than %d bytes", path,
