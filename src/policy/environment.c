@@ -5,7 +5,6 @@
  */
 #include "policy/environment.h"
 
-#include "base/assert.h"
 #include "base/out.h"
 #include "policy/policy.h"
 #include "policy/source.h"
@@ -138,11 +137,13 @@ void sl_environment_expand(struct sl_pool *pool, struct sl_report *report, struc
 	if (text == NULL)
 		return;
 	struct sl_out out = sl_out_to(text, node->text.len + grows);
-	if (!expand(report, node, &out)) {
+	bool is_whole = expand(report, node, &out);
+	if (is_whole && out.overflow) /* a program's other thread sets what this one reads: no reason to end the program */
+		sl_report_error(report, node->place, "the environment was changed while the policy was read");
+	if (!is_whole || out.overflow) {
 		node->kind = SL_NODE_REFUSED;
 		return;
 	}
-	SL_ASSERT(!out.overflow);
 	*room -= grows;
 	node->text = sl_slice(text, sl_out_len(&out));
 	node->plain = true;

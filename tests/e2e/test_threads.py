@@ -69,7 +69,7 @@ def read_figures(one, ends):
 
 
 def load_anew(one, ends, loaded):
-    """Who is told after 10 s that files can't be read, on a busy machine, has asked no less: the reading goes on."""
+    """On a busy machine a reload may take more than 10 s: who asked is told so, and the reading goes on."""
     def work(count):
         with open(one.policy_file + ".new", "w", encoding="utf-8") as file:
             file.write(POLICY % QUOTAS[count % 2])

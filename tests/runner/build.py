@@ -46,8 +46,7 @@ def build_for(report, jobs, only):
     plain = [path for path in wanted("build") if not path.startswith((ASAN, TSAN, FUZZ, POINTS))]
     if not only or len(plain) + sum(len(wanted(build)) for build in (ASAN, TSAN, FUZZ, POINTS)) < len(jobs):
         plain = ["all", "tests"]  # for those in Python
-    for paths, arguments in ((plain, ()), (wanted(ASAN), ("SAN=address,undefined",)),
-                             (wanted(TSAN), ("SAN=thread",))):
+    for paths, arguments in (plain, ()), (wanted(ASAN), ("SAN=address,undefined",)), (wanted(TSAN), ("SAN=thread",)):
         if paths:
             make(report, *arguments, *(paths if only else ["all", "tests"] if paths is plain else ["tests"]))
     for build in (POINTS, FUZZ):
