@@ -2,13 +2,12 @@
  *
  * A password is read from standard input: from a terminal unseen and twice, else one line. It is never an argument, for
  * those can be read by everybody on the machine. A token is made, for a program. */
+#include "hosts/cli/interrupt.h"
 #include "hosts/cli/verbs.h"
 #include "hosts/server/access/access.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <termios.h>
 #include <unistd.h>
@@ -96,25 +95,18 @@ static void print_line(const struct secret_user *user, const char *key, const ch
 
 /* ---- password ---------------------------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-	interrupted = number;
-}
-
 /* Reads a line without its end. Negative with errno: EFBIG for one that is too long, EINTR for a signal. Byte by byte,
  * so that nothing after it is lost to somebody who reads on.
- *  awake  NULL, or the signals to let through while it waits, and only then: one that comes between two looks at
- *         `interrupted` must not be slept over */
-static ssize_t read_password(char password[PASSWORD_BYTES_MAX], const sigset_t *awake) {
+ *  interruptible  between sl_interrupt_begin() and its end */
+static ssize_t read_password(char password[PASSWORD_BYTES_MAX], bool interruptible) {
 	size_t len = 0;
 	for (;;) {
 		struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 		char byte;
-		if (awake != NULL && ppoll(&input, 1, NULL, awake) < 0)
+		if (interruptible && sl_interrupt_poll(&input, 1, -1) < 0)
 			return -1;
 		ssize_t got = read(STDIN_FILENO, &byte, 1);
-		if (got < 0 && errno == EINTR && interrupted == 0)
+		if (got < 0 && errno == EINTR && !sl_interrupted())
 			continue; /* it was stopped, and goes on */
 		if (got < 0)
 			return -1;
@@ -134,34 +126,24 @@ static ssize_t read_password(char password[PASSWORD_BYTES_MAX], const sigset_t *
 /* Asks at the terminal, with nothing shown of the answer, and leaves the terminal as it was, signal or not. */
 static ssize_t ask_unseen(const char *prompt, char password[PASSWORD_BYTES_MAX]) {
 	struct termios before, unseen;
-	struct sigaction notice = {.sa_handler = on_signal}, old[3];
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	sigset_t held, awake;
 	if (tcgetattr(STDIN_FILENO, &before) != 0)
 		return -1;
-	sigemptyset(&held);
-	for (int i = 0; i < 3; i++) {
-		sigaddset(&held, numbers[i]);
-		sigaction(numbers[i], &notice, &old[i]);
-	}
-	sigprocmask(SIG_BLOCK, &held, &awake);
+	sl_interrupt_begin(true);
 	unseen = before;
 	unseen.c_lflag &= ~(tcflag_t)ECHO;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &unseen); /* before it asks: what is typed earlier is thrown away */
 	fputs(prompt, stderr);
-	ssize_t len = read_password(password, &awake);
+	ssize_t len = read_password(password, true);
 	int number = errno;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 	fputc('\n', stderr);
-	sigprocmask(SIG_SETMASK, &awake, NULL);
-	for (int i = 0; i < 3; i++)
-		sigaction(numbers[i], &old[i], NULL);
+	sl_interrupt_end();
 	errno = number;
 	return len;
 }
 
 static int complain(const struct sl_verb *verb) {
-	if (interrupted != 0)
+	if (sl_interrupted())
 		return sl_cli_fail(verb, "interrupted: nothing was made");
 	if (errno == EFBIG)
 		return sl_cli_fail(verb, "a password has at most %d bytes", PASSWORD_BYTES_MAX);
@@ -172,7 +154,7 @@ static int complain(const struct sl_verb *verb) {
 static int obtain(const struct sl_verb *verb, char password[PASSWORD_BYTES_MAX], size_t *len) {
 	char again[PASSWORD_BYTES_MAX];
 	bool terminal = isatty(STDIN_FILENO) == 1;
-	ssize_t got = terminal ? ask_unseen("password: ", password) : read_password(password, NULL);
+	ssize_t got = terminal ? ask_unseen("password: ", password) : read_password(password, false);
 	if (got < 0)
 		return complain(verb);
 	if (got == 0)

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "hosts/cli/cli.h"
 #include "hosts/cli/client.h"
+#include "hosts/cli/interrupt.h"
 #include "hosts/server/door/tailing.h"
 #include "os/clock.h"
 #include "proto/json.h"
@@ -17,8 +18,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <openssl/crypto.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -48,36 +47,6 @@ static const struct sl_option options[] = {
 	{"json", 0, NULL, "lines of JSON, as docs/tail.schema.json says", SL_FLAG(TO(json))},
 	{"count", 'n', "N", "exit after N decisions", SL_NUMBER(TO(count), 1, UINT32_MAX)},
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-	(void)number;
-	interrupted = 1;
-}
-
-static void take_signals(void) {
-	struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: they end a wait */
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-}
-
-/* As poll(); a signal that came just before ends it as well. */
-static int wait_for(struct pollfd *in, nfds_t count, int ms) {
-	const struct timespec most = {ms / 1000, ms % 1000 * 1000000L};
-	sigset_t ends, before;
-	int ready = -1;
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGHUP);
-	sigprocmask(SIG_BLOCK, &ends, &before);
-	if (!interrupted)
-		ready = ppoll(in, count, &most, &before);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return ready;
-}
 
 static const char *address_of(const struct tail *tail) {
 	return tail->server.server != NULL ? tail->server.server : SL_CLI_SERVER;
@@ -205,16 +174,16 @@ static void flush(struct tail *tail) {
 /* Waits until there is something to read. False when it is to end, or the server is silent. */
 static bool wait_for_line(struct tail *tail, struct sluice_error *error) {
 	struct pollfd in = {.fd = tail->client.fd, .events = POLLIN};
-	if (interrupted)
+	if (sl_interrupted())
 		return false;
 	if (tail->client.at < tail->client.len)
 		return true;
 	flush(tail);
 	if (tail->failed != 0)
 		return false;
-	int ready = wait_for(&in, 1, SILENCE_MS);
+	int ready = sl_interrupt_poll(&in, 1, SILENCE_MS);
 	snprintf(error->text, sizeof error->text, "nothing within %d seconds", SILENCE_MS / 1000);
-	return ready == 1 && !interrupted;
+	return ready == 1 && !sl_interrupted();
 }
 
 static bool read_line(struct tail *tail, struct sluice_error *error) {
@@ -226,7 +195,7 @@ static bool read_line(struct tail *tail, struct sluice_error *error) {
 }
 
 static bool is_over(const struct tail *tail) {
-	return interrupted || tail->failed != 0 || ferror(stdout) || (tail->count != 0 && tail->shown >= tail->count);
+	return sl_interrupted() || tail->failed != 0 || ferror(stdout) || (tail->count != 0 && tail->shown >= tail->count);
 }
 
 /* Asks again after the server has gone: an upgrade or a restart is over in a moment. */
@@ -240,14 +209,14 @@ static bool begin_again(const struct sl_verb *verb, struct tail *tail, struct sl
 			return true;
 		if (tail->client.reached) /* and refused */
 			return false;
-		wait_for(NULL, 0, RETRY_MS);
-	} while (!interrupted && sl_clock_monotonic() < until);
+		sl_interrupt_poll(NULL, 0, RETRY_MS);
+	} while (!sl_interrupted() && sl_clock_monotonic() < until);
 	return false;
 }
 
 static int follow(const struct sl_verb *verb, struct tail *tail) {
 	struct sluice_error error = {.text = ""};
-	take_signals(); /* before the server counts a reader: whoever sees that may end it */
+	sl_interrupt_begin(false); /* before the server counts a reader: whoever sees that may end it */
 	bool fine = begin(tail, &error);
 	while (fine && !is_over(tail)) {
 		if (wait_for_line(tail, &error) && read_line(tail, &error))
@@ -257,7 +226,7 @@ static int follow(const struct sl_verb *verb, struct tail *tail) {
 	}
 	if (tail->following)
 		sl_client_close(&tail->client);
-	if (!fine && !interrupted)
+	if (!fine && !sl_interrupted())
 		return sl_cli_fail(verb, "%s: %s", address_of(tail), error.text);
 	flush(tail);
 	if (tail->failed != 0)

@@ -6,13 +6,13 @@
 #include "hosts/cli/cli.h"
 #include "base/out.h"
 #include "hosts/cli/client.h"
+#include "hosts/cli/interrupt.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "proto/own_quota.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,18 +216,9 @@ static void put_list(struct page *page, const struct top *top) {
 
 /* ---- the terminal ------------------------------------------------------------------------------------------------ */
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-	interrupted = interrupted || number != SIGWINCH;
-}
-
-static void take_signals(void) {
-	struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: they end a wait */
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-	sigaction(SIGWINCH, &action, NULL);
+/* Ends a wait, so that the view is drawn for the new size. */
+static void on_new_size(int number) {
+	(void)number;
 }
 
 static bool write_text(const char *text) {
@@ -245,14 +236,14 @@ static void size_of_terminal(int *rows, int *columns) {
 static bool wait_for_key(struct top *top) {
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
 	char key;
-	if (poll(&in, 1, 1000) == 1) {
+	if (sl_interrupt_poll(&in, 1, 1000) == 1) {
 		if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 3)
 			return false;
 		for (int i = 0; i < KINDS; i++)
 			if (key == kinds[i].key)
 				top->kind = &kinds[i];
 	}
-	return !interrupted;
+	return !sl_interrupted();
 }
 
 static bool draw(struct top *top, struct page *page, struct sluice_error *error) {
@@ -281,7 +272,8 @@ static int watch(const struct sl_verb *verb, struct top *top, struct page *page)
 	struct termios before, raw;
 	struct sluice_error error;
 	bool keys = tcgetattr(STDIN_FILENO, &before) == 0, fine;
-	take_signals();
+	sl_interrupt_begin(true);
+	sigaction(SIGWINCH, &(struct sigaction){.sa_handler = on_new_size}, NULL);
 	if (keys) {
 		raw = before;
 		raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
@@ -294,6 +286,7 @@ static int watch(const struct sl_verb *verb, struct top *top, struct page *page)
 	write_text("\x1b[?25h\x1b[?1049l");
 	if (keys)
 		tcsetattr(STDIN_FILENO, TCSANOW, &before);
+	sl_interrupt_end();
 	return fine ? SL_EXIT_FINE : sl_cli_fail(verb, "%s", error.text);
 }
 
