@@ -4,7 +4,6 @@ guessing, and that no secret ever comes out again."""
 import base64
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -17,6 +16,7 @@ import redis
 
 from harness import ROOT, Closed, Http, Resp, RespError, Server, encode, raw_exchange, wait_until
 from ports import free_port
+from terminal import Terminal
 
 # What must never be seen again.
 PASSWORD, WRONG = "correct-horse-battery", "incorrect-zebra-battery"
@@ -454,29 +454,12 @@ def test_lint_says_no_secret(sluice_bin, users, tmp_path):
 
 def typed(binary, *answers):
     """Runs `sluice password` at a terminal; types each answer when asked. Returns its status and all it showed."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execv(binary, [binary, "password", "someone"])
-    seen = b""
-
-    def read_more():
-        nonlocal seen
-        try:
-            part = os.read(fd, 4096)
-        except OSError:
-            part = b""
-        seen += part
-        return part
-
-    for number, answer in enumerate(answers):
-        while (b"password: ", b"once more: ")[number] not in seen:
-            assert read_more(), seen
-        os.write(fd, answer)
-    while read_more():
-        pass
-    _, status = os.waitpid(pid, 0)
-    os.close(fd)
-    return os.waitstatus_to_exitcode(status), seen.decode()
+    terminal, seen = Terminal([binary, "password", "someone"]), b""
+    for asked, answer in zip((b"password: ", b"once more: "), answers):
+        seen += terminal.until(asked).string
+        terminal.type(answer)
+    status = terminal.status()
+    return status, (seen + terminal.seen).decode()
 
 
 def test_a_password_at_a_terminal_is_not_shown(sluice_bin):

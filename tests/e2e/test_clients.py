@@ -1,21 +1,16 @@
 """Real clients, as their users run them: redis-cli, redis-benchmark, redis-py, seven npm clients, curl."""
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import shutil
-import struct
 import subprocess
-import termios
-import time
 
 import pytest
 import redis
 
-from harness import DEADLINE_S, encode, still_serves
+from harness import encode, still_serves
+from terminal import Terminal
 
 POLICY = """
 limits:
@@ -86,40 +81,23 @@ def test_redis_cli_reads_commands_from_standard_input(policy_server):
 
 def test_redis_cli_on_a_terminal(policy_server):
     """As a person sits before it: it asks COMMAND DOCS first, then takes what is typed."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
-        os.environ.update(TERM="xterm", HISTFILE="/dev/null", REDISCLI_HISTFILE="/dev/null")
-        os.execv(program("redis-cli"), ["redis-cli", "-p", str(policy_server.resp_port)])
-    seen = b""
+    port = str(policy_server.resp_port)
+    environment = {**os.environ, "TERM": "xterm", "HISTFILE": "/dev/null", "REDISCLI_HISTFILE": "/dev/null"}
+    terminal = Terminal([program("redis-cli"), "-p", port], 40, 200, env=environment)
 
-    def read_until(pattern):
-        nonlocal seen
-        end = time.monotonic() + DEADLINE_S
-        while not re.search(pattern, seen):
-            assert time.monotonic() < end, seen
-            if select.select([fd], [], [], 0.1)[0]:
-                seen += os.read(fd, 65536)
+    def type_line(line):
+        """Types at the prompt: what is typed before it shows is lost."""
+        terminal.until(rb"127\.0\.0\.1:%s> $" % port.encode())
+        terminal.type(line + b"\r")
 
-    def type_line(line, pattern):
-        """Types at the prompt (what is typed before it shows is lost) and waits for an answer that looks like this."""
-        nonlocal seen
-        read_until(rb"127\.0\.0\.1:%d> $" % policy_server.resp_port)
-        seen = b""
-        os.write(fd, line + b"\r")
-        read_until(pattern)
-
-    try:
-        type_line(b"ping", rb"\r\nPONG\r\n")
-        type_line(b'sluice.check tty 1 "fixed-window 5/3660d"',
-                  rb"1\) \(integer\) 1\r\n2\) \(integer\) 5\r\n3\) \(integer\) 4\r\n(.*\r\n){3}7\) \(integer\) 0\r\n")
-        type_line(b"sluice.explain 1 user tty", rb'"per-user"\r\n')
-        read_until(rb"> $")
-        os.write(fd, b"quit\r")
-        _, status = os.waitpid(pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-    finally:
-        os.close(fd)
+    type_line(b"ping")
+    terminal.until(rb"\r\nPONG\r\n")
+    type_line(b'sluice.check tty 1 "fixed-window 5/3660d"')
+    terminal.until(rb"1\) \(integer\) 1\r\n2\) \(integer\) 5\r\n3\) \(integer\) 4\r\n(.*\r\n){3}7\) \(integer\) 0\r\n")
+    type_line(b"sluice.explain 1 user tty")
+    terminal.until(rb'"per-user"\r\n')
+    type_line(b"quit")
+    assert terminal.status() == 0
 
 
 def test_redis_cli_stat_and_latency(policy_server):

@@ -3,14 +3,15 @@
 bash and fish tell without a terminal what they would complete; zsh has to be typed at."""
 
 import os
-import pty
 import re
-import select
 import shutil
 import subprocess
-import time
 
 import pytest
+
+from terminal import Terminal
+
+ZSH_DEADLINE_S = 60  # it reads all of its functions first
 
 # What is typed, the last word being completed; what must be among the words offered; what must not.
 CASES = [
@@ -72,51 +73,24 @@ def test_fish(place, typed, offered, not_offered):
     assert offered <= words and not words & not_offered
 
 
-class Terminal:
-    """A zsh that is typed at."""
-
-    def __init__(self, place):
-        folder, environment = place
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.execve(shutil.which("zsh"), ["zsh", "-f", "-i"], environment)
-        self.told = ""
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def wait(self, pattern, seconds=60):
-        end = time.monotonic() + seconds
-        while not re.search(pattern, self.told):
-            assert time.monotonic() < end, self.told
-            if select.select([self.fd], [], [], 0.1)[0]:
-                self.told += os.read(self.fd, 65536).decode(errors="replace")
-        found, self.told = self.told, ""
-        return found
-
-    def close(self):
-        os.kill(self.pid, 9)
-        os.waitpid(self.pid, 0)
-        os.close(self.fd)
-
-
 @pytest.fixture
 def zsh(place):
     needs("zsh")
-    terminal = Terminal(place)
-    terminal.type("PS1='go''on> ' LISTMAX=1000; autoload -U compinit && compinit -u -D\n"
-                  "source <(sluice completion zsh); PS1='go''ing> '\n")
-    terminal.wait("going> ")
+    folder, environment = place
+    terminal = Terminal(["zsh", "-f", "-i"], cwd=folder, env=environment)
+    terminal.type(b"PS1='go''on> ' LISTMAX=1000; autoload -U compinit && compinit -u -D\n"
+                  b"source <(sluice completion zsh); PS1='go''ing> '\n")
+    terminal.until(b"going> ", ZSH_DEADLINE_S)
     yield terminal
-    terminal.close()
+    terminal.kill()
 
 
 @pytest.mark.parametrize("typed,offered,not_offered", CASES)
 def test_zsh(zsh, typed, offered, not_offered):
     # one word is written out; of several a list is shown under the line
-    zsh.type(typed + "\t\t")
-    told = zsh.wait(r"(?s)" + "".join(r"(?=.*%s)" % re.escape(word) for word in offered))
+    zsh.type(typed.encode() + b"\t\t")
+    pattern = "(?s)" + "".join("(?=.*%s)" % re.escape(word) for word in offered)
+    told = zsh.until(pattern.encode(), ZSH_DEADLINE_S).string.decode(errors="replace")
     assert not any(re.search(r"(?m)^%s\b" % re.escape(word), told) for word in not_offered)
 
 

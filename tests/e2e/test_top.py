@@ -1,17 +1,12 @@
 """The top keys at every door: SLUICE.TOP, GET /v1/top, sluice top, once and live in a terminal of its own."""
 
-import fcntl
-import os
-import pty
 import re
-import select
-import struct
 import subprocess
-import termios
 import time
 
 import pytest
 from harness import DEADLINE_S, RespError, in_one_window
+from terminal import Terminal
 
 POLICY = """
 near-limit: 20%
@@ -99,45 +94,14 @@ def test_one_list_where_there_is_no_terminal(server, sluice_bin):
     assert gone.returncode == 2 and "127.0.0.1:1" in gone.stderr
 
 
-class Terminal:
+def live(sluice_bin, one):
     """sluice top in a terminal of its own."""
-
-    def __init__(self, sluice_bin, one, rows, columns):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execv(sluice_bin, [sluice_bin, "top", "--server", f"127.0.0.1:{one.resp_port}"])
-        self.resize(rows, columns)
-        self.seen = b""
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def until(self, pattern):
-        end = time.monotonic() + DEADLINE_S
-        while not re.search(pattern, self.seen):
-            assert time.monotonic() < end, self.seen[-2000:]
-            if select.select([self.fd], [], [], 0.1)[0]:
-                try:
-                    self.seen += os.read(self.fd, 65536)
-                except OSError:
-                    break
-        found = re.search(pattern, self.seen)
-        assert found, self.seen[-2000:]
-        self.seen = self.seen[found.end():]
-        return found
-
-    def status(self):
-        while True:
-            try:
-                self.seen += os.read(self.fd, 65536)
-            except OSError:
-                break
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+    return Terminal([sluice_bin, "top", "--server", f"127.0.0.1:{one.resp_port}"])
 
 
 def test_a_live_view_follows_what_happens(server, sluice_bin):
     one = server(POLICY)
-    terminal = Terminal(sluice_bin, one, 24, 80)
+    terminal = live(sluice_bin, one)
     terminal.until(rb"\x1b\[\?1049h")
     terminal.until(rb"no key has been denied lately")
     with one.resp() as r:
@@ -150,24 +114,24 @@ def test_a_live_view_follows_what_happens(server, sluice_bin):
         terminal.until(rb"denied [1-9]\d*/s")
         terminal.resize(5, 40)  # one key fits
         terminal.until(rb"\x1b\[H[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\nq ends")
-        os.write(terminal.fd, b"n")
+        terminal.type(b"n")
         terminal.until(rb"keys near their limits")
-    os.write(terminal.fd, b"q")
+    terminal.type(b"q")
     assert terminal.status() == 0
     assert b"\x1b[?25h\x1b[?1049l" in terminal.seen  # the cursor and the screen are given back
 
 
 def test_control_c_ends_the_view_and_gives_the_terminal_back(server, sluice_bin):
-    terminal = Terminal(sluice_bin, server(POLICY), 24, 80)
+    terminal = live(sluice_bin, server(POLICY))
     terminal.until(rb"q ends")
-    os.write(terminal.fd, b"\x03")
+    terminal.type(b"\x03")
     assert terminal.status() == 0
     assert b"\x1b[?25h\x1b[?1049l" in terminal.seen
 
 
 def test_a_server_that_goes_ends_the_view(server, sluice_bin):
     one = server(POLICY)
-    terminal = Terminal(sluice_bin, one, 24, 80)
+    terminal = live(sluice_bin, one)
     terminal.until(rb"q ends")
     one.stop()
     assert terminal.status() == 2
