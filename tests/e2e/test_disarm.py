@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import re
 import random
 import signal
 import subprocess
@@ -232,7 +233,7 @@ def test_a_disk_that_does_not_answer_holds_nobody_up(server, stuck_disk, way):
     os.rename(one.policy_file + ".new", one.policy_file)
     if way == "signal":
         one.process.send_signal(signal.SIGHUP)
-    told = []
+    told, begun = [], time.monotonic()
 
     def ask():
         with one.http() as http:
@@ -247,9 +248,10 @@ def test_a_disk_that_does_not_answer_holds_nobody_up(server, stuck_disk, way):
         with one.resp() as client:
             assert client.call("SLUICE.ADMIT", 0, "user", "a")[1] == 5
     one.ask_to_end()
-    if way == "http":  # told before the end
+    if way == "http":  # told before the end, of a busy machine that the disk has not answered in its time
         asker.join(DEADLINE_S)
-        assert told[0][0] == 409 and "shutting down" in told[0][2]["detail"]
+        reason = "shutting down" if time.monotonic() - begun < 10 else "(shutting down|could not be read within 10 s)"
+        assert told[0][0] == 409 and re.search(reason, told[0][2]["detail"])
     assert one.process.wait(DEADLINE_S) == 0
     one.stderr.wait_for(lambda line: line == "sluice: SIGTERM: ending")
     one.stderr.wait_for(lambda line: "the thread that reads them is abandoned" in line)
