@@ -22,7 +22,7 @@ static const bool states_are_whole = true;
 static const bool states_are_whole = false;
 #endif
 
-enum { POLICY_BYTES_MAX = 16 << 20, PATH_BYTES_MAX = 4096 };
+enum { PATH_BYTES_MAX = 4096 };
 
 /* A policy that was replaced. */
 struct sl_retired {
@@ -154,18 +154,15 @@ static bool load_yaml(struct sluice_policy **policy, struct sluice_bytes yaml, c
 }
 
 static bool load_file(struct sluice_policy **policy, struct sluice_bytes name, struct sl_failure *failure) {
-	char path[PATH_BYTES_MAX], *yaml = malloc(POLICY_BYTES_MAX);
+	char path[PATH_BYTES_MAX];
 	struct sluice_error error;
-	size_t len = 0;
-	bool good;
-	if (yaml == NULL)
-		return sl_fail(failure, SL_FAILED_SYSTEM, "no memory");
+	size_t len;
 	if (!copy_path(path, name))
-		good = sl_fail(failure, SL_FAILED_ARGUMENT, "policy: neither YAML nor a path");
-	else if (!sl_file_read(path, false, yaml, POLICY_BYTES_MAX, &len, &error))
-		good = sl_fail(failure, SL_FAILED_POLICY, "the policy %.512s can't be read: %s", path, error.text);
-	else
-		good = load_yaml(policy, sl_slice(yaml, len), path, failure);
+		return sl_fail(failure, SL_FAILED_ARGUMENT, "policy: neither YAML nor a path");
+	char *yaml = sl_file_read_text(path, false, SL_POLICY_FILE_BYTES_MAX, &len, &error);
+	if (yaml == NULL)
+		return sl_fail(failure, SL_FAILED_POLICY, "the policy %.512s can't be read: %s", path, error.text);
+	bool good = load_yaml(policy, sl_slice(yaml, len), path, failure);
 	free(yaml);
 	return good;
 }

@@ -54,14 +54,12 @@ static bool disarms(ngx_conf_t *cf, const struct sluice_policy *policy, ngx_str_
 
 static struct sluice_policy *read_policy(ngx_conf_t *cf, ngx_str_t name) {
 	const char *path = (const char *)name.data;
-	char *yaml = ngx_alloc(SL_POLICY_FILE_BYTES_MAX, cf->log);
 	struct sluice_policy *policy = NULL;
 	struct sluice_problems problems = {.list = NULL};
 	struct sluice_error error = {.text = ""};
-	size_t len = 0;
-	if (yaml == NULL)
-		return NULL;
-	if (!sl_file_read(path, false, yaml, SL_POLICY_FILE_BYTES_MAX, &len, &error)) {
+	size_t len;
+	char *yaml = sl_file_read_text(path, false, SL_POLICY_FILE_BYTES_MAX, &len, &error);
+	if (yaml == NULL) {
 		ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "the policy \"%s\" can't be read: %s", path, error.text);
 	} else {
 		if (sluice_policy_load(&policy, sl_slice(yaml, len), &problems) != SLUICE_OK)
@@ -69,7 +67,7 @@ static struct sluice_policy *read_policy(ngx_conf_t *cf, ngx_str_t name) {
 		tell(cf, path, problems.list, problems.count);
 		sluice_problems_free(&problems);
 	}
-	ngx_free(yaml);
+	free(yaml);
 	if (policy != NULL && (disarms(cf, policy, name) || !read_files(cf, policy, path))) {
 		sluice_policy_free(policy);
 		policy = NULL;

@@ -90,8 +90,7 @@ static bool check_bytes(struct sluice_bytes yaml, struct sl_report *report) {
 bool sl_source_check(struct sluice_bytes yaml, struct sl_report *report) {
 	const struct sl_position start = {1, 1};
 	if (yaml.len > SL_POLICY_FILE_BYTES_MAX) {
-		sl_report_error(report, start, "expected a file of at most %d bytes, found %zu", SL_POLICY_FILE_BYTES_MAX,
-		                yaml.len);
+		sl_report_error(report, start, "expected a file of at most %d bytes", SL_POLICY_FILE_BYTES_MAX);
 		return false;
 	}
 	if (is_utf16(yaml)) {

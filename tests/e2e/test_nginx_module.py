@@ -492,6 +492,13 @@ def test_all_mistakes_of_a_policy_are_told(place):
     assert not fine and len(re.findall(re.escape(policy) + r":\d+:\d+: ", said)) >= 2, said
 
 
+def test_a_policy_that_is_too_long_is_told(place):
+    policy = place.policy("limits: []\n")
+    os.truncate(policy, 64 * 1024 * 1024 + 1)
+    fine, said = place.nginx("location / { sluice_policy %s; empty_gif; }" % policy).test()
+    assert not fine and f"{policy}:1:1: expected a file of at most 67108864 bytes" in said, said
+
+
 def test_testing_a_configuration_opens_nothing(place):
     nginx = place.nginx(limited("1/1s key=a"))
     assert nginx.test()[0] and not os.path.exists(place.file)

@@ -479,6 +479,26 @@ static void test_stagger(void **state) {
 	sl_limiter_close(limiter);
 }
 
+/* Refused, and not read as far as there is room for it. */
+static void test_policy_that_is_too_long(void **state) {
+	(void)state;
+	static const char yaml[] = "limits: [{name: a, key: user, limit: 1/1m}]\n";
+	char path[] = "/tmp/handle_test.XXXXXX", text[sizeof path + 64];
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, yaml, sizeof yaml - 1), sizeof yaml - 1);
+	assert_int_equal(ftruncate(fd, SL_POLICY_FILE_BYTES_MAX + 1), 0);
+	assert_null(open_with("", "1MiB", path));
+	snprintf(text, sizeof text, "%s:1:1: expected a file of at most %d bytes", path, SL_POLICY_FILE_BYTES_MAX);
+	expect_failure(SL_FAILED_POLICY, text);
+	assert_int_equal(ftruncate(fd, sizeof yaml - 1), 0);
+	struct sl_limiter *limiter = open_with("", "1MiB", path);
+	assert_non_null(limiter);
+	sl_limiter_close(limiter);
+	(void)close(fd);
+	(void)unlink(path);
+}
+
 static void test_reload(void **state) {
 	(void)state;
 	struct sl_limiter *limiter = open_with("", "1MiB", "limits: [{name: a, key: user, limit: 1/1m}]\n");
@@ -546,6 +566,7 @@ int main(void) {
 		cmocka_unit_test(test_answers_are_merged),
 		cmocka_unit_test(test_policy),
 		cmocka_unit_test(test_policy_leases_and_long_keys),
+		cmocka_unit_test(test_policy_that_is_too_long),
 		cmocka_unit_test(test_stagger),
 		cmocka_unit_test(test_reload),
 		cmocka_unit_test(test_many_mistakes_are_cut),

@@ -399,7 +399,7 @@ static void test_too_much(void **state) {
 	(void)state;
 	memset(yaml, '#', sizeof yaml);
 	sl_policy_refused(sl_slice(yaml, sizeof yaml),
-	                  &(struct wanted){1, 1, "expected a file of at most 67108864 bytes, found 67108865"}, 1);
+	                  &(struct wanted){1, 1, "expected a file of at most 67108864 bytes"}, 1);
 	memcpy(yaml, "limits: []\n", 11);
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(yaml, sizeof yaml - 1), NULL), SLUICE_OK);
 	sluice_policy_free(policy);

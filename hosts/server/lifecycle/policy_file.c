@@ -29,13 +29,7 @@ static char *read_text(struct sl_policy_reading *reading, const char *path, bool
 	reading->digest = text != NULL ? digest_of(text, *len) : 0;
 	if (text == NULL)
 		snprintf(reading->error, sizeof reading->error, "can't read the policy %.200s: %s", path, error.text);
-	else if (*len > SL_POLICY_FILE_BYTES_MAX)
-		snprintf(reading->error, sizeof reading->error, "the policy %.300s has more than %d bytes", path,
-		         SL_POLICY_FILE_BYTES_MAX);
-	else
-		return text;
-	free(text);
-	return NULL;
+	return text;
 }
 
 void sl_policy_file_read(struct sl_policy_reading *reading, const char *path, bool again) {
