@@ -24,6 +24,8 @@ void sl_interrupt_begin(bool held) {
 	for (int i = 0; i < NUMBERS; i++) {
 		sigaddset(&the_three, numbers[i]);
 		sigaction(numbers[i], &action, &actions_before[i]);
+		if (numbers[i] == SIGHUP && actions_before[i].sa_handler == SIG_IGN)
+			sigaction(SIGHUP, &actions_before[i], NULL);
 	}
 	sigprocmask(SIG_BLOCK, held ? &the_three : NULL, &mask_before);
 }

@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <stdbool.h>
 
-/* From here on the three end no process: they are noted.
+/* From here on the three end no process: they are noted. A SIGHUP that is ignored stays so: nohup has asked for it.
  *  held  they come in while sl_interrupt_poll() waits, and nowhere else; false: they end a write that waits as well */
 void sl_interrupt_begin(bool held);
 

@@ -74,6 +74,26 @@ def test_lines_for_people(server, sluice_bin, number):
     assert tail.end(number) == 0 and tail.errors == []
 
 
+@pytest.mark.parametrize("before", (signal.SIG_IGN, signal.SIG_DFL), ids=["nohup", "as ever"])
+def test_the_end_of_its_terminal(server, sluice_bin, before):
+    """`nohup sluice tail > file &` goes on when the terminal is closed."""
+    one = server(POLICY)
+    ours = signal.signal(signal.SIGHUP, before)
+    try:
+        tail = Tailing(sluice_bin, one.resp_port)
+    finally:
+        signal.signal(signal.SIGHUP, ours)
+    wait_until(lambda: readers_of(one) == 1, "nobody reads")
+    if before == signal.SIG_DFL:
+        assert tail.end(signal.SIGHUP) == 0
+        return
+    tail.process.send_signal(signal.SIGHUP)
+    with one.resp() as resp:
+        resp.call("SLUICE.ADMIT", 1, "user", "ann")
+    tail.wait_for(1)
+    assert tail.end() == 0
+
+
 def test_lines_of_json_and_options(server, sluice_bin):
     one = server(POLICY)
     tails = [Tailing(sluice_bin, one.resp_port, "--json", *args) for args in
