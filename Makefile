@@ -521,4 +521,4 @@ ALL_OBJ := $(LIB_OBJ) $(APP_OBJ) $(MODULE_OBJ) \
            $(call obj,hosts/cli/main.c $(TEST_SRC) $(TEST_SHARED) $(wildcard tests/sim/*.c) $(NODE_SRC) $(PYTHON_SRC)) \
            $(patsubst $(B)/%,$(B)/obj/%.o,$(BENCH) $(FUZZ))
 .SECONDARY: $(ALL_OBJ)
--include $(wildcard $(ALL_OBJ:.o=.d))
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
