@@ -314,15 +314,12 @@ static void publish_drop(struct sluice_store *store, struct ledger *l) {
 	sluice_ns end = sl_slot_end(state[0], sl_slot_tag(l->slot));
 	uint32_t old = (uint32_t)state[1];
 	SL_ASSERT(l->corrected != 0);
-	sl_blocks_save_slot(store, l->slot);
 	if (left_of(l) == 0) {
-		/* as when a counter goes (store/slot.c): FRESH, so that a death before it is free leaves nothing */
-		__atomic_store_n(&l->slot->tag, l->slot->tag | SL_LIFE_FRESH, __ATOMIC_RELAXED);
-		SL_POINT();
-		sl_store16(sl_slot_state(l->slot), 0, 0);
-		SL_POINT();
-		sl_blocks_free(store, old);
-	} else if (l->commits >= 0) {
+		sl_slot_drop_block(store, l->slot, old);
+		return;
+	}
+	sl_blocks_save_slot(store, l->slot);
+	if (l->commits >= 0) {
 		uint32_t count = write_left(l, sl_block_memory(store, l->block));
 		sl_block_own(store, l->block, l->slot);
 		publish_list(l, state[0], 0, count, l->block, end);

@@ -40,9 +40,7 @@ static void update_spill(struct sl_bucket *home, const struct sl_bucket *bucket)
 	sl_home_spill(home, home->spill & ~((uint32_t)1 << (bucket - page->buckets)));
 }
 
-/* Within a change: frees a block and lets the state forget it; FRESH from then on, so that a death before the slot is
- * free leaves no counter that was charged nothing, in place of one of which the sketch knows more. */
-static void drop_block(struct sluice_store *store, struct sl_slot *slot, uint32_t block) {
+void sl_slot_drop_block(struct sluice_store *store, struct sl_slot *slot, uint32_t block) {
 	uint64_t *state = sl_slot_state(slot);
 	SL_ASSERT(block != 0);
 	sl_blocks_save_slot(store, slot);
@@ -108,7 +106,7 @@ sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, stru
 		sluice_err err = sl_blocks_begin(store);
 		if (err != SLUICE_OK)
 			return err;
-		drop_block(store, slot, block);
+		sl_slot_drop_block(store, slot, block);
 		sl_blocks_commit(store);
 	}
 	clear(home, slot);
@@ -120,7 +118,7 @@ sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, stru
 void sl_slot_free_within(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot) {
 	uint32_t block = block_of(slot);
 	if (block != 0) {
-		drop_block(store, slot, block);
+		sl_slot_drop_block(store, slot, block);
 		sl_blocks_next(store);
 	}
 	clear(home, slot);

@@ -153,6 +153,10 @@ sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, stru
 /* The same within a change of the blocks in which nothing has been done yet; after it another is open. */
 void sl_slot_free_within(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot);
 
+/* Within a change: frees the block of a slot and lets the state forget it; FRESH from then on, so that a death before
+ * the slot is free leaves no counter that was charged nothing, in place of one of which the sketch knows more. */
+void sl_slot_drop_block(struct sluice_store *store, struct sl_slot *slot, uint32_t block);
+
 /* Whether the state of a slot of this tag equals no state by now. Without the home's lock: whether it seems to. */
 bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
 
