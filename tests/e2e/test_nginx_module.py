@@ -39,9 +39,10 @@ class Place:
         return one
 
     def start(self, *words, **options):
-        """Once its workers have made the store, which another program would make larger."""
+        """Once its workers have made the store, which another program would make larger: an empty file is none yet."""
         nginx = self.nginx(*words, **options).start()
-        wait_until(lambda: os.path.exists(self.file) or "can't be opened" in nginx.said(), "no store")
+        wait_until(lambda: (os.path.exists(self.file) and os.path.getsize(self.file) != 0) or
+                   "can't be opened" in nginx.said(), "no store")
         return nginx
 
     def policy(self, text):
