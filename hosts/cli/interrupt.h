@@ -1,7 +1,8 @@
 /* interrupt: SIGINT, SIGTERM and SIGHUP for a verb that has something to give back, or to say, before it ends.
  *
- *   sl_interrupt_begin() -> work -> sl_interrupt_poll(): a signal ends the wait -> sl_interrupted()? -> ...
- *                                                                                -> sl_interrupt_end()
+ *   sl_interrupt_begin() -> work -> sl_interrupt_poll(), which a signal ends -> sl_interrupted()? -> sl_interrupt_end()
+ *                            ^                                                        |
+ *                            +-------------------------- no --------------------------+
  *
  * One process has one set of signals: no two of these at a time, and one thread. */
 #ifndef SL_CLI_INTERRUPT_H

@@ -57,7 +57,7 @@ def same_but_for_time(one, other, elapsed_s):
     return WAITS.sub("", one) == WAITS.sub("", other) and all(abs(a - b) <= allowed for a, b in zip(*waits))
 
 
-ASKED_AGAIN = 3
+RELOADS_MAX = 3
 
 
 def machine_is_slow(told):
@@ -258,7 +258,7 @@ class Resp:
 
     def call(self, *words):
         """Sends one command and returns its reply; an error reply is raised."""
-        for _ in range(ASKED_AGAIN):
+        for _ in range(RELOADS_MAX):
             self.send(encode(*words))
             reply = self.read()
             if not isinstance(reply, RespError) or not machine_is_slow(reply):
@@ -312,7 +312,7 @@ class Http:
         return response.status, response.getheaders(), decoded
 
     def post(self, path, body, headers=None):
-        for _ in range(ASKED_AGAIN):
+        for _ in range(RELOADS_MAX):
             told = self.ask("POST", path, body, headers)
             if told[0] != 409 or not machine_is_slow(told[2]):
                 break

@@ -31,7 +31,7 @@ NEWER_E2E = ("protocol", "override", "cell")
 NGINX_SANITIZED = "tests/faults/nginx (asan, ubsan)"
 MODULE_E2E = ("cases", "cell", "clock", "leases", "protocol", "random", "strangers")
 THREADED_E2E = ("threads", "held_load", "top", "upgrade")
-STANDS_S = 600
+STANDS_STILL_S = 600  # a test of Python that takes longer is told with where it stands, and goes on
 # Jobs that try what `make bindings` makes.
 BINDINGS_MADE = ("bindings/node/package", "bindings/node/drop-ins", "bindings/python/package",
                  "bindings/node (asan, ubsan)", "bindings/apps", "bindings/node (node 18)")
@@ -85,9 +85,8 @@ def fuzz_jobs(seconds, goes_on):
 
 
 def pytest_job(name, paths=None):
-    """A test that stands still for long is told with where it stands, and goes on."""
     argv = ["/usr/bin/python3", "-m", "pytest", "-q", "-rfEs", "--tb=short", "-p", "no:cacheprovider",
-            "-o", "faulthandler_timeout=%d" % STANDS_S, *(paths or [name])]
+            "-o", "faulthandler_timeout=%d" % STANDS_STILL_S, *(paths or [name])]
     return Job(name, argv, count_pytest, {"SLUICE_BIN": os.path.join(ROOT, "build", "sluice")})
 
 
