@@ -6,7 +6,6 @@
 #include "os/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -104,23 +103,10 @@ int sl_cli_end(const struct sl_verb *verb, int status) {
 	return sl_cli_fail(verb, "standard output: %s", strerror(errno));
 }
 
-bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len) {
-	bool is_input = strcmp(path, "-") == 0;
-	int fd = is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	char *memory = malloc(max + 1);
-	int failed = memory == NULL ? ENOMEM : sl_file_read_all(fd, memory, max + 1, len);
-	if (failed == 0 && *len > max)
-		failed = EFBIG;
-	if (!is_input)
-		close(fd);
-	if (failed != 0)
-		free(memory);
-	else
-		*data = memory;
-	errno = failed;
-	return failed == 0;
+char *sl_cli_read_policy(const char *path, size_t *len, struct sluice_error *error) {
+	if (strcmp(path, "-") == 0)
+		return sl_file_read_rest(STDIN_FILENO, SL_POLICY_FILE_BYTES_MAX, len, error);
+	return sl_file_read_text(path, true, SL_POLICY_FILE_BYTES_MAX, len, error);
 }
 
 size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_problems *problems, bool warnings) {
@@ -148,11 +134,12 @@ static bool read_quotas(struct sluice_policy *policy, const char *path) {
 
 int sl_cli_load_policy(const struct sl_verb *verb, const char *path, bool warnings, struct sluice_policy **policy) {
 	struct sluice_problems problems = {0};
-	char *yaml;
+	struct sluice_error error;
 	size_t len;
+	char *yaml = sl_cli_read_policy(path, &len, &error);
 	*policy = NULL;
-	if (!sl_cli_read_file(path, SL_POLICY_FILE_BYTES_MAX, &yaml, &len))
-		return sl_cli_fail(verb, "%s: %s", path, strerror(errno));
+	if (yaml == NULL)
+		return sl_cli_fail(verb, "%s: %s", path, error.text);
 	sluice_err err = sluice_policy_load(policy, sl_slice(yaml, len), &problems);
 	if (err == SLUICE_E_MEMORY)
 		sl_cli_fail(verb, "%s: no memory to read it", path);

@@ -78,9 +78,9 @@ size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_pro
 SLUICE_MUST_USE int sl_cli_load_policy(const struct sl_verb *verb, const char *path, bool warnings,
                                        struct sluice_policy **policy);
 
-/* Reads a whole file (`-`: standard input) of at most `max` bytes into memory that the caller frees. False with errno
- * set: EFBIG for a longer one. */
-bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len);
+/* The text of a policy, to be freed: of a file, a pipe, or standard input (`-`). Of one that is too long, as much as
+ * sluice_policy_load() needs to say so. NULL: error->text says why not, without the path. */
+SLUICE_MUST_USE char *sl_cli_read_policy(const char *path, size_t *len, struct sluice_error *error);
 
 /* Writes a wait for people: "350 ms", "12.5 s", "3 m 20 s", "2 d 4 h"; "never" for SLUICE_NEVER. Rounded up to the
  * millisecond; from a minute on, up to the second; from an hour on, up to the minute; from a day on, up to the hour.

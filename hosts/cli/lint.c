@@ -7,7 +7,6 @@
 #include "policy/lint.h"
 #include "policy/quotas.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,14 +121,11 @@ static int lint_envoy(const struct sl_verb *verb, const char *config, bool error
 
 static int lint(const struct sl_verb *verb, const char *path, bool errors_only) {
 	const char *file = strcmp(path, "-") == 0 ? "<stdin>" : path;
-	char *yaml;
+	struct sluice_error error;
 	size_t len;
-	if (!sl_cli_read_file(path, SL_POLICY_FILE_BYTES_MAX, &yaml, &len)) {
-		if (errno == EFBIG)
-			return sl_cli_fail(verb, "%s: longer than the %d MiB that a policy may have", file,
-			                   SL_POLICY_FILE_BYTES_MAX >> 20);
-		return sl_cli_fail(verb, "%s: %s", file, strerror(errno));
-	}
+	char *yaml = sl_cli_read_policy(path, &len, &error);
+	if (yaml == NULL)
+		return sl_cli_fail(verb, "%s: %s", file, error.text);
 	struct sluice_policy *policy = NULL;
 	struct sluice_problems problems = {0};
 	sluice_err err = sluice_policy_load(&policy, sl_slice(yaml, len), &problems);

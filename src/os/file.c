@@ -110,10 +110,10 @@ bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size
 	return wrong == 0 || fail(error, strerror(wrong));
 }
 
-/* Reads on until `most` bytes and one more are there, or the end. NULL with errno. */
-static char *read_growing(int fd, size_t most, size_t *len) {
+char *sl_file_read_rest(int fd, size_t most, size_t *len, struct sluice_error *error) {
 	char *text = NULL, *more;
 	size_t room = 0, got;
+	*len = 0;
 	do {
 		room = room == 0 ? sl_min(TEXT_BYTES, most + 1) : sl_min(2 * room, most + 1);
 		more = realloc(text, room);
@@ -121,7 +121,7 @@ static char *read_growing(int fd, size_t most, size_t *len) {
 		text = more == NULL ? text : more;
 		if (wrong != 0) {
 			free(text);
-			errno = wrong;
+			(void)fail(error, wrong == ENOMEM ? "out of memory" : strerror(wrong));
 			return NULL;
 		}
 		*len += got;
@@ -134,9 +134,7 @@ char *sl_file_read_text(const char *path, bool or_pipe, size_t most, size_t *len
 	*len = 0;
 	if (fd < 0)
 		return NULL;
-	char *text = read_growing(fd, most, len);
-	if (text == NULL)
-		(void)fail(error, errno == ENOMEM ? "out of memory" : strerror(errno));
+	char *text = sl_file_read_rest(fd, most, len, error);
 	(void)close(fd);
 	return text;
 }

@@ -26,6 +26,9 @@ SLUICE_MUST_USE bool sl_file_read(const char *path, bool or_pipe, void *bytes, s
 SLUICE_MUST_USE char *sl_file_read_text(const char *path, bool or_pipe, size_t most, size_t *len,
                                         struct sluice_error *error);
 
+/* The same of all that a descriptor still has, of any kind: standard input, for one. It stays open. */
+SLUICE_MUST_USE char *sl_file_read_rest(int fd, size_t most, size_t *len, struct sluice_error *error);
+
 /* Reads to the end of what a descriptor has, or until `room` bytes are there. 0 or an errno; *len says how many, either
  * way. */
 SLUICE_MUST_USE int sl_file_read_all(int fd, void *bytes, size_t room, size_t *len);

@@ -625,7 +625,12 @@ def test_lint(sluice, tmp_path):
     assert (status, out) == (2, "") and "Is a directory" in err
     (tmp_path / "huge.yaml").write_bytes(b"#" * (64 * 1024 * 1024 + 1))
     status, out, err = sluice("lint", "huge.yaml")
-    assert (status, out) == (2, "") and "64 MiB" in err
+    assert (status, out, err) == (1, "huge.yaml:1:1: error: expected a file of at most 67108864 bytes\n", "")
+    status, out, err = sluice("explain", "ip=192.0.2.1", "-c", "huge.yaml")
+    assert (status, out, err) == (2, "", "huge.yaml:1:1: error: expected a file of at most 67108864 bytes\n")
+    for verb in "lint", "explain ip=192.0.2.1 -c", "serve -c":
+        status, out, err = sluice(*verb.split(), "/dev/zero")
+        assert (status, out) == (2, "") and "/dev/zero: it is not a regular file" in err
 
 
 def test_lint_warnings_are_findings(sluice):

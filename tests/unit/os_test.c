@@ -179,8 +179,14 @@ static void a_text_is_read_whole(void **state) {
 			assert_int_equal(len, there > most ? most + 1 : there);
 			assert_memory_equal(text, written, len);
 			free(text);
+			assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+			text = sl_file_read_rest(fd, most, &len, &error);
+			assert_non_null(text);
+			assert_int_equal(len, there > most ? most + 1 : there);
+			free(text);
 		}
 	(void)close(fd);
+	assert_null(sl_file_read_rest(fd, 1, &(size_t){7}, &(struct sluice_error){.text = ""}));
 	assert_int_equal(unlink(path), 0);
 }
 
