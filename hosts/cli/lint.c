@@ -24,10 +24,11 @@ static const struct sl_option options[] = {
 	{"errors-only", 0, NULL, "do not report or count warnings", SL_FLAG(offsetof(struct lint, errors_only))},
 };
 
-/* Says of limits below a limit from how many keys on they ask for more than that admits. */
-static void print_sums(const char *file, const struct sluice_policy *policy) {
+/* Says of limits below a limit from how many keys on they ask for more than that admits. Were all compared? */
+static bool print_sums(const char *file, const struct sluice_policy *policy) {
 	struct sl_lint_sum sums[SUMS_MAX];
-	uint32_t count = sl_lint_sums(policy, sums, SUMS_MAX);
+	bool whole;
+	uint32_t count = sl_lint_sums(policy, sums, SUMS_MAX, &whole);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct sl_policy_limit *below = sl_policy_limit_at(policy, sums[i].below);
 		const struct sl_policy_limit *above = sl_policy_limit_at(policy, sums[i].above);
@@ -41,6 +42,7 @@ static void print_sums(const char *file, const struct sluice_policy *policy) {
 			printf("%s: note: %" PRIu64 " keys of %s at full quota (%s) ask for more than %s admits (%s)\n", file,
 			       sums[i].keys, below->name, quota, above->name, all);
 	}
+	return whole;
 }
 
 /* Says how a store is split that is made for limits which need blocks, and how many keys it then has room for. */
@@ -51,6 +53,16 @@ static void print_split(const char *file, const struct sluice_policy *policy) {
 	printf("%s: note: %" PRIu64 " MiB, of which blocks are %" PRIu32 "%%, are room for %" PRIu64
 	       " keys of each limit that use it up\n",
 	       file, settings->memory_bytes >> 20, sl_policy_blocks_percent(policy), sl_policy_keys_most(policy));
+}
+
+/* What is no mistake. */
+static void print_notes(const char *file, const struct sluice_policy *policy) {
+	bool whole = print_sums(file, policy);
+	print_split(file, policy);
+	if (!whole || sl_lint_is_half(policy))
+		printf("%s: note: lint did not compare all rules with each other, which would take too long: rules that "
+		       "others hide, repeat or bound may be missing from the list\n",
+		       file);
 }
 
 /* How many warnings there are of the files of quotas, which have been read. */
@@ -133,13 +145,7 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 	if (err == SLUICE_OK)
 		shown += print_named(file, policy, !errors_only) + lint_files(file, policy, !errors_only);
 	if (err == SLUICE_OK && !errors_only)
-		print_sums(file, policy);
-	if (err == SLUICE_OK && !errors_only)
-		print_split(file, policy);
-	if (err == SLUICE_OK && !errors_only && sl_lint_is_half(policy))
-		printf("%s: note: lint did not compare all rules with each other, which would take too long: rules that "
-		       "others hide or repeat may be missing from the list\n",
-		       file);
+		print_notes(file, policy);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;
 	if (err == SLUICE_E_MEMORY)
 		status = sl_cli_fail(verb, "%s: no memory to read it", file);

@@ -117,10 +117,10 @@ struct sl_lint_sum {
 	uint64_t keys;
 };
 
-/* Finds such pairs of a policy of at most 1,000 limits, by the quotas that stand at the limits themselves: enforced
- * ones that count cost by windows, the one above without conditions. Fills at most `room` of `list`; returns how
- * many. */
-uint32_t sl_lint_sums(const struct sluice_policy *policy, struct sl_lint_sum *list, uint32_t room);
+/* Finds such pairs, by the quotas that stand at the limits themselves: enforced ones that count cost by windows, the
+ * one above without conditions. Fills at most `room` of `list`; returns how many.
+ *  whole  false: looking at all limits below each would have taken too long, so that some pairs may be missing */
+uint32_t sl_lint_sums(const struct sluice_policy *policy, struct sl_lint_sum *list, uint32_t room, bool *whole);
 
 /* Were some rules not compared with each other, because that would have taken too long? Then warnings of what another
  * rule hides, repeats or bounds may be missing. */

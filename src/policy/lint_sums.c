@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/math.h"
 
-enum { LIMITS_MAX = 1000 }; /* of a policy that is looked at: the search is quadratic */
+enum { STEPS_MAX = 20 * 1000 * 1000 }; /* limits that are looked at: some 0.1 s */
 
 static bool has_part(const struct sl_ruleset_limit *limit, const struct sl_key_part *part) {
 	for (uint32_t i = 0; i < limit->part_count; i++) {
@@ -26,8 +26,12 @@ static bool is_rate(const struct sl_ruleset_limit *limit) {
 	       limit->shown.limit.calendar == SLUICE_CALENDAR_NONE;
 }
 
+static bool is_above(const struct sl_ruleset_limit *limit) {
+	return is_rate(limit) && sl_when_is_empty(&limit->when);
+}
+
 static bool is_below(const struct sl_ruleset_limit *below, const struct sl_ruleset_limit *above) {
-	if (!is_rate(below) || !is_rate(above) || above->part_count >= below->part_count || !sl_when_is_empty(&above->when))
+	if (above->part_count >= below->part_count || !is_rate(below))
 		return false;
 	for (uint32_t i = 0; i < above->part_count; i++)
 		if (!has_part(below, &above->parts[i]))
@@ -42,14 +46,22 @@ static uint64_t keys_that_exceed(const struct sluice_limit *below, const struct 
 	return keys < UINT64_MAX ? (uint64_t)keys : UINT64_MAX;
 }
 
-uint32_t sl_lint_sums(const struct sluice_policy *policy, struct sl_lint_sum *list, uint32_t room) {
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < policy->limit_count && policy->limit_count <= LIMITS_MAX; i++)
-		for (uint32_t j = 0; j < policy->limit_count && count < room; j++)
-			if (is_below(&policy->limits[i], &policy->limits[j]))
+uint32_t sl_lint_sums(const struct sluice_policy *policy, struct sl_lint_sum *list, uint32_t room, bool *whole) {
+	uint32_t count = 0, steps = STEPS_MAX;
+	*whole = true;
+	for (uint32_t j = 0; j < policy->limit_count; j++) {
+		const struct sl_ruleset_limit *above = &policy->limits[j];
+		if (!is_above(above))
+			continue;
+		if (steps < policy->limit_count) {
+			*whole = false;
+			break;
+		}
+		steps -= policy->limit_count;
+		for (uint32_t i = 0; i < policy->limit_count && count < room; i++)
+			if (is_below(&policy->limits[i], above))
 				list[count++] = (struct sl_lint_sum){
-					.below = i,
-					.above = j,
-					.keys = keys_that_exceed(&policy->limits[i].shown.limit, &policy->limits[j].shown.limit)};
+					i, j, keys_that_exceed(&policy->limits[i].shown.limit, &above->shown.limit)};
+	}
 	return count;
 }

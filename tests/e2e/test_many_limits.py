@@ -192,7 +192,7 @@ def test_lint_says_that_it_did_not_compare_all_rules(sluice_bin, tmp_path, other
                                       for i, path in enumerate(paths)))
     fine = f"{file}: fine, {others + 2} limits\n"
     note = f"{file}: note: lint did not compare all rules with each other, which would take too long: rules that " \
-        "others hide or repeat may be missing from the list\n"
+        "others hide, repeat or bound may be missing from the list\n"
     hidden = f"{file}:3:3: warning: denies no request that the limit in line 2 admits: that limit counts the same " \
         "and its quota is no larger\n"
     assert lint(sluice_bin, file) == ((0, note + fine) if others else (1, hidden))

@@ -557,13 +557,54 @@ static void test_sums(void **state) {
 		struct sl_lint_sum list[4] = {{0}};
 		snprintf(yaml, sizeof yaml, "limits:\n- {name: b, %s}\n- {name: a, %s}\n", rows[i].below, rows[i].above);
 		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
-		uint32_t found = sl_lint_sums(policy, list, 4);
+		bool whole = false;
+		uint32_t found = sl_lint_sums(policy, list, 4, &whole);
 		if (found != (rows[i].keys != 0) || list[0].keys != rows[i].keys)
 			fail_msg("%s: %u found, %" PRIu64 " keys", yaml, found, list[0].keys);
 		if (found != 0)
 			assert_true(list[0].below == 0 && list[0].above == 1);
-		assert_int_equal(sl_lint_sums(policy, list, 0), 0);
+		assert_true(whole);
+		assert_int_equal(sl_lint_sums(policy, list, 0, &whole), 0);
 		sluice_policy_free(policy);
+	}
+}
+
+/* Two limits of all, the first and the last of many: of each that has no conditions all others are looked at, as long
+ * as those are few. */
+static void test_sums_of_many(void **state) {
+	static const struct {
+		uint32_t many;
+		const char *when;
+		uint32_t found;
+		bool whole;
+	} rows[] = {
+		{1998, ", when: {path: /a}", 4, true},
+		{9998, ", when: {path: /a}", 4, true},
+		{1998, "", 4, true},
+		{9998, "", 2, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const size_t room = 128 * ((size_t)rows[i].many + 4);
+		char *yaml = malloc(room);
+		struct sluice_policy *policy = NULL;
+		struct sl_lint_sum list[8] = {{0}};
+		bool whole = !rows[i].whole;
+		int len = snprintf(yaml, room, "limits:\n- {name: first, key: tenant, limit: 5/1h}\n");
+		for (uint32_t n = 0; n < rows[i].many; n++)
+			len += snprintf(yaml + len, room - (size_t)len, "- {name: l%u, key: %s, limit: 5/1h%s}\n", n,
+			                n < 2 ? "[tenant, user]" : "ip", rows[i].when);
+		snprintf(yaml + len, room - (size_t)len, "- {name: last, key: tenant, limit: 5/1m}\n");
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
+		assert_int_equal(sl_lint_sums(policy, list, 8, &whole), rows[i].found);
+		assert_int_equal(whole, rows[i].whole);
+		for (uint32_t n = 0; n < rows[i].found; n++) {
+			assert_int_equal(list[n].above, n < 2 ? 0 : rows[i].many + 1);
+			assert_int_equal(list[n].below, 1 + n % 2);
+			assert_int_equal(list[n].keys, n < 2 ? 2 : 61);
+		}
+		sluice_policy_free(policy);
+		free(yaml);
 	}
 }
 
@@ -587,6 +628,7 @@ int main(void) {
 		cmocka_unit_test(test_hidden_limits),
 		cmocka_unit_test(test_hidden_routes),
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sums_of_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
