@@ -2,9 +2,9 @@
  *
  *   hash(limit, key) -> set 0..63 -> 8 places { hash, count, error, last; name of the limit, key }
  *
- *   known key     count + 1
- *   a free place  count 1, error 0
- *   else          the place with the least count m is taken over: count m + 1, error m
+ *   known key     count + EVENT
+ *   a free place  count EVENT, error 0
+ *   else          the place with the least count m is taken over: count m + EVENT, error m
  *
  * With true(k) the events of key k (halved as the counts are) and m the least count of its set, 0 while one is free:
  *  T1  a key that has a place: count - error <= true <= count
@@ -13,8 +13,9 @@
  * key has no place adds its m to both count and error.
  *
  * Halving rounds down, which keeps both: count' = count / 2, error' = count' - (count - error) / 2. A set is halved
- * when it is next looked at, by as many steps as have passed. A place whose count has come to 0 is free but keeps its
- * key, for the denial log to know what it has written.
+ * when it is next looked at, by as many steps as have passed. A place counts halves of events, and a list rounds them
+ * up: so a lone event is in the list for one to two minutes, and not only until the minute ends. A place whose count
+ * has come to 0 is free but keeps its key, for the denial log to know what it has written.
  *
  * One mutex a set, held for some tens of ns by a worker and for the copy of one key by a reader, so that a reader who
  * lists 512 keys never holds a worker up for longer. The hash is 64 bits under a secret of the process: it stands for
@@ -34,11 +35,13 @@
 
 #define HALVE_NS ((sluice_ns)SL_TOP_HALVE_MS * 1000000)
 
+enum { EVENT = 2 }; /* what one adds to a count */
+
 _Static_assert((SL_TOP_SETS & (SL_TOP_SETS - 1)) == 0, "a set is chosen by a mask");
 
 struct place {
 	uint64_t hash; /* 0: never used */
-	uint64_t count, error;
+	uint64_t count, error; /* in halves of events */
 	sluice_ns last;
 	sluice_ns logged;    /* when the denial log had a line of it; 0: never */
 	uint64_t suppressed; /* events since */
@@ -170,7 +173,7 @@ static void write_text(struct text *text, bool named, struct sluice_bytes limit,
 /* Counts one more event of a place, and says whether it is to be logged. */
 static struct sl_top_noted note_place(struct place *place, sluice_ns now, sluice_ns per_key_ns) {
 	struct sl_top_noted noted = {.suppressed = place->suppressed};
-	place->count++;
+	place->count += EVENT;
 	place->last = sl_max(place->last, now);
 	noted.write = place->logged == 0 || now >= place->logged + per_key_ns;
 	if (noted.write) {
@@ -266,6 +269,10 @@ static int compare(const void *a, const void *b) {
 	return x->last > y->last ? -1 : x->last < y->last;
 }
 
+static uint64_t events_of(uint64_t count) {
+	return (count + EVENT - 1) / EVENT;
+}
+
 /* Copies the text of a key; false where it has lost its place since. */
 static bool fill(struct sl_top_entry *entry, const struct candidate *from, enum sl_top_kind kind) {
 	uint32_t index = from->hash & (SL_TOP_SETS - 1);
@@ -281,8 +288,8 @@ static bool fill(struct sl_top_entry *entry, const struct candidate *from, enum 
 		memcpy(entry->key, text->key, text->key_len);
 	}
 	pthread_mutex_unlock(&set->lock);
-	entry->count = (uint64_t)from->count;
-	entry->error = (uint64_t)from->error;
+	entry->count = events_of((uint64_t)from->count);
+	entry->error = entry->count - events_of((uint64_t)(from->count - from->error));
 	entry->last = from->last;
 	return at >= 0;
 }

@@ -3,7 +3,8 @@
  *
  * Space-Saving in small sets: a key's hash names a set of SL_TOP_WAYS places; a key that has none takes the place with
  * the least count and goes on from that count, which is its possible error. A key with more than 1/SL_TOP_WAYS of its
- * set's denials is always there. Counts are halved every SL_TOP_HALVE_MS, so the top is about the last minutes.
+ * set's denials is always there. Counts are halved every SL_TOP_HALVE_MS, so the top is about the last minutes; a lone
+ * event is in it for one to two times as long.
  *
  * Memory is fixed: about 0.6 MiB a kind and sketch, touched when there is one of that kind, whatever the keys. The hash
  * is keyed, so nobody can aim at a set. */
