@@ -101,7 +101,6 @@ static void tell(struct sim_run *run, const struct sim_result *result, double se
 		(void)fclose(file);
 	}
 	if (!is_long)
-		if (!is_long)
 		run_write(run, stdout);
 	fail_msg("seed %" PRIu64 ": %s; it is kept in %s", run->seed, result->why, path);
 }
