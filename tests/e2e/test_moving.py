@@ -356,5 +356,13 @@ limits:
             assert client.call("SLUICE.ADMIT", 1, "ip", "b", "user", "c")[0] == 1
         assert client.call("SLUICE.EXPLAIN", 1, "user", "c")[0][3:6] == [1, 1000, 599]
         assert client.call("SLUICE.RESET", "c", "policy:strict") in (0, 1)
+        if module:
+            jobs = "concurrency 2 lease 1m"
+            assert client.call("SLUICE.ACQUIRE", "jobs", 1, "ID", "a", jobs)[0] == 1
+            assert client.call("SLUICE.RENEW", "jobs", "a", jobs) == 1
+            assert client.call("SLUICE.RELEASE", "jobs", "a", jobs) == 1
+            reserved = client.call("SLUICE.RESERVE", "k", 50, 60000, "sliding-log 100/1h")[-1]
+            assert client.call("SLUICE.COMMIT", "k", reserved, 20)[2] == 80
+            assert client.call("SLUICE.OVERRIDE", "SET", "policy:strict", "user=c", "sliding-log 7/1m") == b"OK"
     with redis.resp() as client:
         assert client.call("ACL", "LOG") == []
