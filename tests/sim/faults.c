@@ -3,6 +3,7 @@
 #include "tests/sim/world.h"
 
 #include "base/assert.h"
+#include "base/math.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -177,7 +178,7 @@ static void begin(struct world *world, const struct sim_fault *fault) {
 		break;
 	case SIM_STALL:
 		sim_host_pause(&world->net.hosts[front], world->time.now + fault->lasts);
-		world->stalled_until[fault->a] = world->time.now + fault->lasts;
+		world->stalled_until[fault->a] = sl_max(world->stalled_until[fault->a], world->time.now + fault->lasts);
 		break;
 	case SIM_CRASH:
 	case SIM_RESTART:
@@ -228,7 +229,8 @@ static void on_fault(void *to, uint64_t tag) {
 	if (fault_is_outage(world, fault) && fault->at + fault->lasts + SIM_RECOVERY_NS > world->outage_until)
 		world->outage_until = fault->at + fault->lasts + SIM_RECOVERY_NS;
 	if (fault_is_outage(world, fault) || fault->kind == SIM_CRASH || fault->kind == SIM_STALL)
-		world->disturbed_at = fault->at + fault->lasts + world->config.slice_ns + SIM_S;
+		world->disturbed_at =
+			sl_max(world->disturbed_at, fault->at + fault->lasts + world->config.slice_ns + SIM_S);
 	begin(world, fault);
 	sim_plan(&world->time, fault->at + fault->lasts, on_fault, world, tag + 1);
 }

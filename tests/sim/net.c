@@ -3,6 +3,7 @@
 #include "tests/sim/net.h"
 
 #include "base/assert.h"
+#include "base/math.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -145,7 +146,7 @@ static bool is_put_off(struct sim_host *host, sim_event *happen, void *to, uint6
 }
 
 void sim_host_pause(struct sim_host *host, sluice_ns until) {
-	host->paused_until = until;
+	host->paused_until = sl_max(host->paused_until, until); /* of two that overlap, until the later end */
 }
 
 /* ---- timers ------------------------------------------------------------------------------------------------------ */
