@@ -15,7 +15,7 @@ import time
 import pytest
 
 from cluster import Client, Cluster, Module, Script, module_beside, slot_of
-from harness import DEADLINE_S, Server, encode, wait_until
+from harness import DEADLINE_S, RespError, Server, encode, wait_until
 from redis_world import SOAK
 from test_fleet import metric, random_commands
 
@@ -282,6 +282,28 @@ def test_those_behind_one_that_waits_are_denied_for_the_queue(cluster, fronts):
         other.end("CANCEL", "user=" + user, "a")
         assert [reply[:3] for reply in pipelined(r, [("SLUICE.ADMIT", 1, "user", user, "ip", ip)] * 6, 6)] == [
             [1, 5, 4 - i] for i in range(5)] + [[0, 5, 0]]
+
+@pytest.mark.parametrize("words, done", [
+    (("SLUICE.RESET", "user={}", "policy:per-user"), 1),
+    (("SLUICE.REFUND", "user={}", 1, "policy:per-user"), [1, 5, 1])])
+def test_what_is_never_denied_fails_where_the_queue_is_full(cluster, fronts, words, done):
+    """It did not reach its counter, and nobody is told that it did."""
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=8000, threads=1)
+    user, ip = new_names()
+    words = [word.format(user) if isinstance(word, str) else word for word in words]
+    with Stranger(cluster) as other, one.resp() as late:
+        other.hold("user=" + user, 5)
+        waiting = [one.resp() for _ in range(30)]
+        for r in waiting:
+            r.send(encode("SLUICE.ADMIT", 1, "user", user, "ip", ip) * 50)
+        wait_until(lambda: metric(one, "sluice_bounds_total", policy="per-user", bound="queue") > 0, "it is not full")
+        late.send(encode(*words))
+        reply = late.read()
+        assert isinstance(reply, RespError) and "the store did not answer in time" in str(reply)
+        assert not any(r.read()[0] for r in waiting for _ in range(50))
+        other.end("CONFIRM", "user=" + user, 5, "a")
+        reply = late.call(*words)
+        assert (reply if isinstance(done, int) else reply[:3]) == done
 
 
 def test_a_front_that_denies_by_itself_tells_a_keys_own_quota(cluster, fronts):

@@ -174,6 +174,39 @@ def test_a_key_of_notation_may_be_as_long_as_any(place, size):
     nothing_failed(one)
 
 
+# ---- more than a node can answer in time -----------------------------------------------------------------------------
+
+def burst(one, connections, calls):
+    """How many of so many calls pass, where each connection sends all of its own at once."""
+    clients = [one.resp() for _ in range(connections)]
+    for n, client in enumerate(clients):
+        client.send(b"".join(encode("SLUICE.ADMIT", 1, "user", f"{n}-{i}") for i in range(calls)))
+    passed = sum(client.read()[0] for client in clients for _ in range(calls))
+    for client in clients:
+        client.close()
+    return passed
+
+
+def test_a_burst_that_no_node_could_answer_passes_nobody(stores, server):
+    """All of it is denied, by the node or for being too many. on-error is silent: the node is not away. Only where the
+    machine gave the node no time for a budget it is: not three times running."""
+    one = server(policy=f"""
+threads: 1
+connections: {{per-address: 1000}}
+store: {{redis: "{stores.address("module")}", prefix: "{next(PREFIXES)}", budget: 20ms, slices: false}}
+limits: [{{name: none, key: user, limit: 0/1h, on-error: allow}}]
+""")
+    wait_until(lambda: figure(one, "sluice_fleet_nodes", state="up") == 1, "the node is not up")
+    for _ in range(3):
+        denied = figure(one, "sluice_bounds_total", policy="none", bound="queue")
+        if burst(one, 600, 64) == 0:
+            break
+    else:
+        pytest.fail("a burst of one caller's switches limits off")
+    assert figure(one, "sluice_bounds_total", policy="none", bound="queue") > denied
+    assert figure(one, "sluice_fleet_circuit_opens_total") == 0
+
+
 # ---- a seventeenth limit ---------------------------------------------------------------------------------------------
 
 SIXTEEN = [f"name: n{n}, key: ip, limit: fixed-window {100 + n}/365d" for n in range(15)]

@@ -109,7 +109,7 @@ static void on_ask(struct sl_nodes *nodes, struct sl_node *to, struct sl_pending
 		pending->tries++;
 	/* Of a node that is being connected, or one that is asked in vain, the owner will tell us again. */
 	if (pending->tries > SL_NODE_REDIRECTS_MAX || !sl_node_is_up(to) ||
-	    !sl_node_command(to, SL_COMMAND_ASKING, 1, &asking) || !sl_node_send(to, pending, sl_nodes_now(nodes)))
+	    !sl_node_command(to, SL_COMMAND_ASKING, 1, &asking) || !sl_node_send_now(to, pending, sl_nodes_now(nodes)))
 		sl_nodes_pause(nodes, pending);
 }
 
@@ -184,6 +184,7 @@ static bool handled(struct sl_node *node, struct sl_pending_command *pending) {
 static void answer(struct sl_node *node, struct sl_pending_command *pending, sluice_ns now) {
 	struct sl_nodes *nodes = node->nodes;
 	const struct sl_collected *got = &node->got;
+	sl_window_answered(&node->window, pending->sent, now, nodes->budget_ns);
 	if (got->is_error && handled(node, pending))
 		return;
 	if (pending->ask == NULL) {
@@ -191,8 +192,6 @@ static void answer(struct sl_node *node, struct sl_pending_command *pending, slu
 		return;
 	}
 	sl_node_succeeded(node);
-	if (now - pending->sent <= nodes->budget_ns) /* what nobody waits for has more time */
-		node->heard_at = now;
 	sl_times_add(&nodes->figures->asked, now - pending->sent, 1);
 	if (got->is_error) {
 		finish_error(node, pending, sl_slice(got->error, got->error_len));
@@ -293,6 +292,7 @@ ptrdiff_t sl_answers_read(struct sl_link *link, void *owner, const char *data, s
 		}
 		if (taken == 0) {
 			*need = node->reply.need;
+			sl_node_go_on(node, now);
 			return (ptrdiff_t)at;
 		}
 		at += (size_t)taken;

@@ -35,6 +35,7 @@ static struct sl_node *make(struct sl_nodes *nodes, const struct sl_node_place *
 	node->place = *place;
 	node->fresh = true;
 	node->interval_ns = SL_NODE_INTERVAL_MIN_NS;
+	sl_window_reset(&node->window);
 	sl_node_place_print(place, node->name);
 	nodes->list[index] = node;
 	nodes->count = index == nodes->count ? index + 1 : nodes->count;
@@ -79,19 +80,40 @@ static void append(struct sl_node *node, struct sl_pending_command *pending, slu
 	else
 		node->first = pending;
 	node->last = pending;
+	if (node->unhanded == NULL)
+		node->unhanded = pending;
+	node->window.under_way++;
 	sl_nodes_touch(node);
 	sl_count(&node->nodes->figures->commands, 1);
 }
 
 struct sl_pending_command *sl_node_shift(struct sl_node *node) {
 	struct sl_pending_command *pending = node->first;
+	if (node->unhanded == pending)
+		node->unhanded = pending->next;
 	node->first = pending->next;
 	if (node->first == NULL)
 		node->last = NULL;
 	pending->next = NULL;
+	node->window.under_way--;
 	if (pending == node->ping)
 		node->ping = NULL;
 	return pending;
+}
+
+void sl_node_flush(struct sl_node *node) {
+	if (node->link == NULL)
+		return;
+	sl_link_flush(node->link);
+	const sluice_ns now = sl_nodes_now(node->nodes);
+	while (node->link != NULL && node->unhanded != NULL && node->unhanded->end <= sl_link_handed(node->link)) {
+		node->unhanded->sent = now;
+		node->unhanded = node->unhanded->next;
+	}
+}
+
+bool sl_node_owes(const struct sl_node *node, sluice_ns since) {
+	return node->first != NULL && node->first != node->unhanded && node->first->sent <= since;
 }
 
 bool sl_node_command(struct sl_node *node, enum sl_command_kind kind, uint32_t count, const struct sluice_bytes *args) {
@@ -111,6 +133,23 @@ bool sl_node_command(struct sl_node *node, enum sl_command_kind kind, uint32_t c
 }
 
 bool sl_node_send(struct sl_node *node, struct sl_pending_command *pending, sluice_ns now) {
+	if (node->link != NULL && !pending->ask->at_once && !sl_window_is_open(&node->window)) {
+		pending->node = node;
+		sl_window_wait(&node->window, pending, now);
+		return true;
+	}
+	return sl_node_send_now(node, pending, now);
+}
+
+void sl_node_go_on(struct sl_node *node, sluice_ns now) {
+	struct sl_pending_command *pending;
+	sl_window_read(&node->window, now);
+	while (sl_node_is_up(node) && (pending = sl_window_next(&node->window)) != NULL)
+		if (!sl_node_send_now(node, pending, now))
+			sl_nodes_finish_as(node->nodes, pending, SL_ANSWER_AWAY);
+}
+
+bool sl_node_send_now(struct sl_node *node, struct sl_pending_command *pending, sluice_ns now) {
 	char *at = node->link == NULL ? NULL : sl_link_room(node->link, sl_command_ask_bytes(pending->ask));
 	if (at == NULL)
 		return false;
@@ -235,6 +274,15 @@ void sl_node_failed(struct sl_node *node, uint32_t asks, const char *why) {
 	sl_nodes_count(nodes);
 }
 
+/* What was not sent yet can go elsewhere. */
+static void end_waiting(struct sl_nodes *nodes, struct sl_window *window) {
+	while (window->first != NULL) {
+		struct sl_pending_command *pending = window->first;
+		sl_window_leave(window, pending);
+		sl_nodes_send_again(nodes, pending);
+	}
+}
+
 /* Answers all that was under way: what its link has taken may have been done, the rest can go elsewhere. */
 static void end_pending(struct sl_node *node, struct sl_pending_command *pending, uint64_t handed) {
 	struct sl_nodes *nodes = node->nodes;
@@ -261,6 +309,7 @@ static uint32_t count_lost(const struct sl_pending_command *pending, uint64_t ha
 void sl_node_down(struct sl_node *node, const char *why) {
 	struct sl_nodes *nodes = node->nodes;
 	struct sl_pending_command *first = node->first;
+	struct sl_window waiting = node->window;
 	const uint64_t handed = node->link != NULL ? sl_link_handed(node->link) : 0;
 	const sluice_ns now = sl_nodes_now(nodes), wait = next_interval(node);
 	const uint32_t lost = count_lost(first, handed);
@@ -269,7 +318,8 @@ void sl_node_down(struct sl_node *node, const char *why) {
 	if (node->link != NULL)
 		sl_link_close(node->link);
 	node->link = NULL;
-	node->first = node->last = node->ping = NULL;
+	node->first = node->last = node->ping = node->unhanded = NULL;
+	sl_window_reset(&node->window);
 	node->fresh = false;
 	node->role = SL_ROLE_UNKNOWN;
 	node->state = SL_NODE_IDLE;
@@ -282,6 +332,7 @@ void sl_node_down(struct sl_node *node, const char *why) {
 	sl_topology_changed(nodes);
 	sl_nodes_count(nodes);
 	end_pending(node, first, handed);
+	end_waiting(nodes, &waiting);
 }
 
 void sl_node_on_down(struct sl_link *link, void *owner, const char *why) {

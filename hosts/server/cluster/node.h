@@ -10,8 +10,16 @@ struct sl_node *sl_node_at(struct sl_nodes *nodes, const struct sl_node_place *p
 void sl_node_remove(struct sl_node *node);
 /* Puts a command of our own into its line. False: no room. */
 bool sl_node_command(struct sl_node *node, enum sl_command_kind kind, uint32_t count, const struct sluice_bytes *args);
-/* Puts a command that is asked for into its line. False: no room, nothing changed. */
+/* Puts a command that is asked for into its line, or lets it wait for its turn. False: no room, nothing changed. */
 bool sl_node_send(struct sl_node *node, struct sl_pending_command *pending, sluice_ns now);
+/* The same before all that wait: for what belongs right behind the command before it. */
+bool sl_node_send_now(struct sl_node *node, struct sl_pending_command *pending, sluice_ns now);
+/* What has come was read: sends those that wait and whose turn it is. */
+void sl_node_go_on(struct sl_node *node, sluice_ns now);
+/* Hands over what has been written to it. */
+void sl_node_flush(struct sl_node *node);
+/* Is there something that it has had since then and has not answered? */
+bool sl_node_owes(const struct sl_node *node, sluice_ns since);
 /* Takes the first command from its line. */
 struct sl_pending_command *sl_node_shift(struct sl_node *node);
 /* Its greeting is answered: asks may go. */

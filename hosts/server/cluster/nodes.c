@@ -196,7 +196,7 @@ bool sl_nodes_has_only_scripts(const struct sl_nodes *nodes, uint16_t group) {
 
 bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group) {
 	const struct sl_node *node = sl_topology_route(nodes, group);
-	return node != NULL && sl_node_is_up(node) && node->heard_at + nodes->budget_ns / 4 * 3 >= sl_nodes_now(nodes);
+	return node != NULL && sl_node_is_up(node) && !sl_node_owes(node, sl_nodes_now(nodes) - nodes->budget_ns / 4 * 3);
 }
 
 bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask) {
@@ -241,8 +241,7 @@ static void on_turn_end(void *to) {
 		struct sl_node *node = nodes->dirty;
 		nodes->dirty = node->next_dirty;
 		node->dirty = false;
-		if (node->link != NULL)
-			sl_link_flush(node->link);
+		sl_node_flush(node);
 	}
 }
 
@@ -270,15 +269,24 @@ static void on_due(struct sl_nodes *nodes, struct sl_pending_command *pending) {
 		sl_nodes_send_again(nodes, pending);
 		return;
 	}
+	struct sl_node *node = pending->node;
+	const sluice_ns now = sl_nodes_now(nodes);
+	/* What still waits was not asked: it is the node's fault only where it has not answered for twice as long. */
+	const sluice_ns owed = pending->waits ? 2 * nodes->budget_ns : nodes->budget_ns / 4 * 3;
+	const struct sl_answer late = {.kind = SL_ANSWER_LATE, .ours = !sl_node_owes(node, nodes->looked_at - owed)};
+	if (!late.ours && pending->sent >= node->late_at) {
+		node->late_at = now; /* all that was under way by now is late for the same reason */
+		sl_node_failed(node, 1, "answers come too late");
+	}
+	if (pending->waits) {
+		sl_window_leave(&node->window, pending);
+		sl_nodes_finish(nodes, pending, &late);
+		return;
+	}
 	/* Its place in the line stays, for the answer that may come. */
 	struct sl_node_ask *ask = pending->ask;
-	const struct sl_answer late = {.kind = SL_ANSWER_LATE};
 	pending->ask = NULL;
 	sl_pending_commands_clear_due(&nodes->commands, pending);
-	if (pending->sent >= pending->node->late_at) { /* all that was under way then was late for the same reason */
-		pending->node->late_at = sl_nodes_now(nodes);
-		sl_node_failed(pending->node, 1, "answers come too late");
-	}
 	ask->answered(ask, &late);
 }
 
@@ -302,8 +310,10 @@ static bool has_stalled(struct sl_nodes *nodes, sluice_ns now) {
 	const struct sl_pending_command *first = sl_pending_commands_first(&nodes->commands);
 	const bool late = first != NULL && !first->paused && first->due <= now;
 	nodes->stalled = !nodes->stalled && (late || now > nodes->expected + STALL_NS);
-	if (nodes->stalled)
+	if (nodes->stalled) {
 		set_timer(nodes, now, 1);
+		nodes->looked_at = now;
+	}
 	return nodes->stalled;
 }
 

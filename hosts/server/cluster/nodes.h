@@ -39,6 +39,7 @@ struct sl_answer {
 	uint32_t count;
 	const int64_t *numbers;
 	struct sluice_bytes error;
+	bool ours; /* LATE: it waited for others, or for us; see sl_nodes_is_busy() */
 };
 
 /* A CHECK or PEEK with EXACT of one limit that counts in a window or log: a script is told it as bytes (command.c). */
@@ -66,6 +67,7 @@ struct sl_node_ask {
 	const struct sl_ask_one *one; /* what the words say, where they say no more than that; else NULL */
 	bool dated;                   /* AT is among the words */
 	bool bare;          /* the words are all that stands after the verb, keys among them */
+	bool at_once;       /* about what is decided already: it does not wait for others (window.h) */
 	/* Takes the tokens of an answer that is more than integers, but for those of an error; then answered() is told of
 	 * SL_ANSWER_NUMBERS, whatever they were. NULL: such an answer is an error. */
 	void (*told)(struct sl_node_ask *ask, const struct sl_reply_token *token);
@@ -99,10 +101,12 @@ uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key);
 /* Whether it is known by now that it is a cluster, or none: until then groups are those of a cluster. */
 bool sl_nodes_knows_slots(const struct sl_nodes *nodes);
 
-/* Sends a command to whom its keys belong; redirections and nodes that are loading are tried again until the deadline.
- * What may have been executed is not sent twice. False: nobody to ask (no connection, an open circuit), or too much is
- * under way: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node that is being connected
- * for the first time is waited for, until the deadline. About 500 ns, reading the answer included. */
+/* Sends a command to whom its keys belong; redirections and nodes that are loading are tried again until the
+ * deadline. What may have been executed is not sent twice. A node has as much under way as it answers in a part of a
+ * budget; more waits for that, until the deadline (window.h). False: nobody to ask (no connection, an open circuit),
+ * or too much is under way or waits: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node
+ * that is being connected for the first time is waited for, until the deadline. About 500 ns, reading the answer
+ * included. */
 SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask);
 
 /* A group of the nodes' n-th primary, from 0, in the order of the first groups that they have. False: there are not as
@@ -115,9 +119,8 @@ bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group);
 /* Whether the group's node is one that is up without the module: only scripts are asked there. */
 bool sl_nodes_has_only_scripts(const struct sl_nodes *nodes, uint16_t group);
 
-/* Whether the group's node answers asks in time: it has, within the last three quarters of a budget. What is late there
- * waits for others, and is not a store that is away: one that stops has not answered for nearly a whole budget when
- * the first that it owes an answer is late. */
+/* Whether the group's node is up, and has had nothing for three quarters of a budget that it has not answered: what is
+ * late then waits for others, or for us, and the store is not away. */
 bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group);
 
 /* Answers what is under way as LOST (AWAY, what was not sent), closes; `closed` (may be NULL) is called when nothing is

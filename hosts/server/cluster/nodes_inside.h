@@ -4,6 +4,7 @@
  *   answers.c   tokens -> answers; what errors mean                topology.c   modes, slots, roles: who is asked
  *   command.c   commands -> bytes                                  link.c       one connection, and its bytes
  *   pending_command.c  what is under way, and until when           slots.c      places, and what CLUSTER SLOTS says
+ *   window.c    how much a node has at once, and what waits for it
  *
  *                   link up               greeted
  *   IDLE -> CONNECTING -> GREETING ----------------> UP     a node is asked while it is UP and its circuit is closed
@@ -12,8 +13,8 @@
 #ifndef SL_NODES_INSIDE_H
 #define SL_NODES_INSIDE_H
 
-#include "hosts/server/cluster/pending_command.h"
 #include "hosts/server/cluster/link.h"
+#include "hosts/server/cluster/window.h"
 
 enum {
 	SL_NODES_MAX = 1024,
@@ -51,13 +52,14 @@ struct sl_node {
 	struct sl_link *link;
 	struct sl_pending_command *first, *last; /* commands whose replies are to come, in order */
 	struct sl_pending_command *ping;         /* among them, or NULL */
+	struct sl_pending_command *unhanded;     /* the first of them that the system has not taken yet, or NULL */
+	struct sl_window window;
 	struct sl_node *next_dirty;
 	sluice_ns due;         /* connect, give up, probe: by state */
 	sluice_ns interval_ns; /* before the next attempt */
 	sluice_ns said_at;
 	uint32_t failures, turn;
 	sluice_ns late_at;  /* when an answer was last found late */
-	sluice_ns heard_at; /* when an ask was last answered within a budget */
 	uint16_t index;
 	uint8_t state, role, via;           /* enum sl_node_state, sl_node_role, sl_node_via (never EITHER once UP) */
 	bool seed;                          /* named by the settings */
@@ -91,6 +93,7 @@ struct sl_nodes {
 	struct sl_pending_command *paused; /* a ring's first, by next and prev */
 	struct sl_timer *timer, *turn_end;
 	sluice_ns armed, expected; /* what the timer is set to; when it will come, if we are not late */
+	sluice_ns looked_at;       /* all that had come by then has been read */
 	bool stalled;              /* we were: what was due is seen to when sockets have been read */
 	uint64_t random;
 

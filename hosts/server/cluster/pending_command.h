@@ -22,15 +22,15 @@ enum sl_command_kind {
 };
 
 struct sl_pending_command {
-	struct sl_pending_command *next, *prev; /* whoever holds it: a node's line, those that pause, the pool */
+	struct sl_pending_command *next, *prev; /* whoever holds it: a node's line or window, those that pause, the pool */
 	struct sl_node_ask *ask;            /* NULL: of our own, or its caller was told that it is late */
 	struct sl_node *node;          /* in whose line it is, or was last */
 	uint64_t end;                  /* of the link's output: after its last byte */
-	sluice_ns sent, due;           /* when it was sent; when its time is over, or its pause */
+	sluice_ns sent, due;           /* when it was handed over, or began to wait; when its time is over, or its pause */
 	uint32_t place;                /* among those that are due, from 1; 0: it is not among them */
 	uint16_t slot;
 	uint8_t kind, tries;
-	bool paused;
+	bool paused, waits; /* for its turn, in a window */
 };
 
 struct sl_due {

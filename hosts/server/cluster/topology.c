@@ -246,6 +246,7 @@ static void forget_strangers(struct sl_nodes *nodes) {
 	for (uint32_t i = 0; i < nodes->count; i++) {
 		struct sl_node *node = nodes->list[i];
 		if (node == NULL || node->seed || node->fresh || named[i] || node == nodes->primary || node->first != NULL ||
+		    node->window.first != NULL ||
 		    node == nodes->slots_from || (nodes->mode == SL_MODE_SINGLE && has_follower(nodes, node)))
 			continue;
 		sl_node_remove(node);

@@ -39,6 +39,7 @@ static bool send_slice(void *to, struct sl_quota_slice *slice) {
 	struct sl_node_ask *ask = &slice->command->ask;
 	ask->owner = fleet;
 	ask->answered = slice_answered;
+	ask->at_once = true;
 	ask->deadline = sl_loop_now(fleet->loop) + fleet->budget_ns;
 	return sl_fleet_ask(fleet, slice->command);
 }

@@ -477,7 +477,12 @@ static void ask(struct sl_lanes *lanes, struct sl_lane *lane) {
 	lane->command->ask.answered = answered;
 	lane->command->ask.owner = lanes;
 	lane->asked = true;
-	if (!sl_fleet_ask(lanes->fleet, lane->command))
+	if (sl_fleet_ask(lanes->fleet, lane->command))
+		return;
+	if (sl_fleet_is_busy(lanes->fleet, lane->command->number)) { /* as many are under way as there is room for */
+		lane->asked = false;
+		let_go(lanes, lane, false);
+	} else
 		fail(lanes, lane, &away);
 }
 
@@ -539,7 +544,7 @@ static bool is_behind_others(const struct sl_lanes *lanes, const struct sl_remot
 	for (uint32_t i = 0; i < remote->call->call.item_count; i++) {
 		const struct sl_lane *lane = remote->items[i].seat.lane;
 		if (lane != NULL && lane->asked)
-			busy = busy && sl_nodes_is_busy(lanes->fleet->nodes, lane->command->number);
+			busy = busy && sl_fleet_is_busy(lanes->fleet, lane->command->number);
 	}
 	return busy;
 }

@@ -170,17 +170,15 @@ static void deny_for_load(struct sl_remote_call *remote, uint32_t items) {
 	}
 }
 
-/* It is late, but its node answers others in time: it waits for too many others. */
-static bool is_busy(const struct sl_remote_call *remote, const struct sl_group *group, const struct sl_answer *answer) {
-	const bool decides = sl_operation_is(remote->verb, SL_OPS_CHARGING | SL_OP_BIT(PEEK));
-	return decides && answer->kind == SL_ANSWER_LATE && !fleet_of(remote)->closing &&
-	       sl_nodes_is_busy(fleet_of(remote)->nodes, group->number);
+/* Can it be denied, because too many others were before it? */
+static bool can_be_denied(const struct sl_remote_call *remote) {
+	return sl_operation_is(remote->verb, SL_OPS_CHARGING | SL_OP_BIT(PEEK)) && !fleet_of(remote)->closing;
 }
 
 /* What answers nothing. */
 static void refuse(struct sl_remote_call *remote, struct sl_group *group, const struct sl_answer *answer) {
 	remote->late = remote->late || answer->kind == SL_ANSWER_LATE;
-	if (is_busy(remote, group, answer)) {
+	if (answer->kind == SL_ANSWER_LATE && answer->ours && can_be_denied(remote)) {
 		deny_for_load(remote, items_of(group));
 		group->result = GROUP_UNKNOWN;
 		return;
@@ -292,15 +290,18 @@ static void send_group(struct sl_remote_call *remote, struct sl_group *group) {
 	struct sl_head head = remote->whole ? whole_head(remote, group) : sl_group_head(fleet_of(remote), group);
 	sl_group_say(group, remote->verb, &head);
 	group->ask.deadline = remote->batch->deadline;
-	if (remote->verb == SL_OP_CONFIRM ||
-	    remote->verb == SL_OP_BESIDE) /* what is granted is not lost for being granted late */
+	group->ask.at_once = remote->verb == SL_OP_CONFIRM || remote->verb == SL_OP_BESIDE;
+	if (group->ask.at_once) /* what is granted is not lost for being granted late */
 		group->ask.deadline =
 			sl_max(group->ask.deadline, sl_loop_now(fleet_of(remote)->loop) + fleet_of(remote)->budget_ns / 4);
 	group->ask.answered = answered;
 	group->result = GROUP_ASKED;
-	if (sl_fleet_ask(fleet_of(remote), group))
+	if (sl_fleet_ask(fleet_of(remote), group)) {
 		remote->pending++;
-	else
+	} else if (can_be_denied(remote) && sl_fleet_is_busy(fleet_of(remote), group->number)) {
+		deny_for_load(remote, items_of(group)); /* as many are under way as there is room for */
+		group->result = GROUP_FAILED;
+	} else
 		fail_group(remote, group, remote->verb == SL_OP_CONFIRM ? GROUP_UNKNOWN : GROUP_FAILED);
 }
 
@@ -384,13 +385,20 @@ static void send_groups(struct sl_remote_call *remote) {
 		sl_remote_call_go_on(remote);
 }
 
+static bool is_never_denied(const struct sl_remote_call *remote) {
+	const sluice_operation operation = remote->call->call.operation;
+	return operation == SLUICE_REFUND || operation == SLUICE_RESET || operation == SLUICE_RELEASE ||
+	       operation == SLUICE_RENEW || operation == SLUICE_COMMIT;
+}
+
 /* After those that share a counter with it. */
 static void queue(struct sl_remote_call *remote) {
 	struct sl_lanes *lanes = fleet_of(remote)->lanes;
 	if (remote->verb == SL_OP_CHECK && !remote->whole)
 		remote->verb = SL_OP_HOLD; /* out of what is held for all of them */
-	if (!sl_lanes_join(lanes, remote, remote->verb != SL_OP_HOLD)) {
-		deny_for_load(remote, UINT32_MAX); /* our own queue is full */
+	if (!sl_lanes_join(lanes, remote, remote->verb != SL_OP_HOLD)) { /* our own queue is full */
+		if (!is_never_denied(remote))
+			deny_for_load(remote, UINT32_MAX);
 		expire(remote, false);
 	} else if (!remote->batch->starting)
 		sl_lanes_run(lanes);
@@ -400,12 +408,12 @@ static void queue(struct sl_remote_call *remote) {
  * charged for nobody. Those nodes that answer others in time are not away. */
 static bool ends_late(struct sl_remote_call *remote) {
 	const struct sl_fleet *fleet = fleet_of(remote);
-	bool busy = !fleet->closing;
+	bool busy = true;
 	if (!remote->waited || sl_loop_now(fleet->loop) < remote->batch->deadline)
 		return false;
 	for (uint32_t i = 0; i < remote->call->call.item_count; i++)
 		if (remote->items[i].state == SL_ITEM_TO_ASK)
-			busy = busy && sl_nodes_is_busy(fleet->nodes, number_of(remote, i));
+			busy = busy && sl_fleet_is_busy(fleet, number_of(remote, i));
 	if (busy)
 		deny_for_load(remote, UINT32_MAX);
 	expire(remote, !busy);
@@ -525,11 +533,8 @@ static void take_turn(struct sl_remote_call *remote) {
 
 static void expire(struct sl_remote_call *remote, bool for_node) {
 	static const struct sl_answer late = {.kind = SL_ANSWER_LATE};
-	sluice_operation operation = remote->call->call.operation;
-	bool never_denied = operation == SLUICE_REFUND || operation == SLUICE_RESET || operation == SLUICE_RELEASE ||
-	                    operation == SLUICE_RENEW || operation == SLUICE_COMMIT;
 	sluice_err err = SLUICE_OK;
-	if (for_node || never_denied) {
+	if (for_node || is_never_denied(remote)) {
 		for (uint32_t i = 0; i < remote->call->call.item_count; i++)
 			if (remote->items[i].state == SL_ITEM_TO_ASK)
 				fail_items(remote, (uint32_t)1 << i, &late, false);

@@ -73,6 +73,10 @@ bool sl_fleet_ask(struct sl_fleet *fleet, struct sl_group *group) {
 	return !fleet->nodes_closing && sl_nodes_ask(fleet->nodes, &group->ask);
 }
 
+bool sl_fleet_is_busy(const struct sl_fleet *fleet, uint16_t group) {
+	return !fleet->closing && sl_nodes_is_busy(fleet->nodes, group);
+}
+
 struct sl_head sl_group_head(const struct sl_fleet *fleet, const struct sl_group *group) {
 	uint64_t ttl_ms = sl_min(sl_max(4 * fleet->budget_ns / SL_MS_NS, HOLD_MS_MIN), HOLD_MS_MAX);
 	return (struct sl_head){
@@ -90,6 +94,7 @@ void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_o
 	sl_group_say(group, verb, &head);
 	group->ask.deadline = sl_loop_now(fleet->loop) + TIDY_NS;
 	group->ask.answered = tidied;
+	group->ask.at_once = true;
 	if (!sl_fleet_ask(fleet, group))
 		free(group);
 }

@@ -11,6 +11,10 @@ struct sl_head sl_group_head(const struct sl_fleet *fleet, const struct sl_group
 /* Sends a group's command; false: nobody to ask. */
 bool sl_fleet_ask(struct sl_fleet *fleet, struct sl_group *group);
 
+/* Whether what is late at a group's node, or could not be sent there, was behind too many others: the node is not away.
+ * See sl_nodes_is_busy(). */
+bool sl_fleet_is_busy(const struct sl_fleet *fleet, uint16_t group);
+
 /* Sends a last command of a group, best effort, and frees it. */
 void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_operation verb);
 
