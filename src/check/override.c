@@ -119,7 +119,6 @@ static sluice_err write_locked(struct sluice_store *store, const struct setting 
                                sluice_ns now) {
 	const struct sl_pins none = {.count = 0};
 	uint32_t old = slot != NULL ? (uint32_t)sl_slot_state(slot)[1] : 0;
-	uint64_t old_units = old != 0 ? sl_block_units(store, old) : 0;
 	bool claimed = slot == NULL;
 	sluice_err err;
 	if (now >= __atomic_load_n(&store->latest_ns, __ATOMIC_RELAXED))
@@ -129,9 +128,7 @@ static sluice_err write_locked(struct sluice_store *store, const struct setting 
 	if (slot == NULL)
 		return sl_blocks_why_full(store);
 	err = write_anew(store, s, slot, old, now);
-	if (err == SLUICE_OK)
-		sl_store_uncount_override(store, 0, old_units);
-	else if (claimed)
+	if (err != SLUICE_OK && claimed)
 		(void)sl_slot_free(store, s->place.home, slot); /* it has no block yet */
 	return err;
 }
@@ -139,15 +136,20 @@ static sluice_err write_locked(struct sluice_store *store, const struct setting 
 static sluice_err set_locked(struct sluice_store *store, const struct setting *s, sluice_ns now) {
 	struct sl_slot *slot = find(&s->place);
 	uint64_t most = sl_store_overrides_most(store), added = slot == NULL;
+	uint32_t block = slot != NULL ? (uint32_t)sl_slot_state(slot)[1] : 0;
+	uint64_t had = block != 0 ? sl_block_units(store, block) : 0, more = s->units > had ? s->units - had : 0;
 	sluice_err err;
 	if (s->request->most != 0 && s->request->most < most)
 		most = s->request->most;
-	/* one that there is can be changed although there are too many, as when the bound was lowered */
-	if (!sl_store_count_override(store, added, s->units, added != 0 ? most : UINT64_MAX))
+	/* one that there is can be changed although there are too many, as when the bound was lowered; of units it needs
+	 * only what its block has more than the one that it replaces */
+	if (!sl_store_count_override(store, added, more, added != 0 ? most : UINT64_MAX))
 		return SLUICE_E_FULL;
 	err = slot == NULL && sl_slot_find(&s->place) != NULL ? SLUICE_E_FULL : write_locked(store, s, slot, now);
 	if (err != SLUICE_OK)
-		sl_store_uncount_override(store, added, s->units);
+		sl_store_uncount_override(store, added, more);
+	else if (had > s->units)
+		sl_store_uncount_override(store, 0, had - s->units);
 	return err;
 }
 

@@ -273,6 +273,41 @@ static void there_are_no_more_than_may_be(void **state) {
 	assert_true(stats.overrides_most <= stats.slots / 4 && stats.overrides_most >= 7000);
 }
 
+/* A quota that changes needs no more of the bound than its new block is larger than the one it has. */
+static void at_the_bound_those_that_are_there_change(void **state) {
+	struct sluice_store *s = *state;
+	const uint64_t most = sl_store_override_units_most(s), *taken = &s->header->override_units;
+	const struct sluice_limit limit = ask_limit("100/1m");
+	const char *const key = "seventeen bytes 0", *const other = "seventeen bytes 1"; /* "unlimited" takes one unit */
+	struct sluice_override own;
+	assert_int_equal(set_most(s, 0, "100/1m", key, "300/1m", 0, 0), SLUICE_OK);
+	assert_int_equal(*taken, 2);
+	assert_int_equal(set_most(s, 0, "100/1m", other, "300/1m", 0, 0), SLUICE_OK);
+	for (int i = 0; *taken < most - 1; i++) {
+		char of[32];
+		snprintf(of, sizeof of, "as many bytes %03d", i);
+		assert_int_equal(set_most(s, 0, "100/1m", of, "300/1m", 0, 0), SLUICE_OK);
+	}
+	assert_int_equal(set_most(s, 0, "100/1m", "as many bytes for it", "300/1m", 0, 0), SLUICE_E_FULL);
+	const uint64_t full = *taken;
+	assert_int_equal(set_most(s, 0, "100/1m", key, "200/1m", 0, 0), SLUICE_OK);
+	assert_int_equal(*taken, full);
+	assert_int_equal(set_most(s, 0, "100/1m", key, "unlimited", 0, 0), SLUICE_OK);
+	assert_int_equal(*taken, full - 1);
+	assert_int_equal(set_most(s, 0, "100/1m", key, "300/1m", 0, 0), SLUICE_OK);
+	assert_int_equal(*taken, full);
+	/* one that grows by what others have taken meanwhile is refused, and stays */
+	assert_int_equal(set_most(s, 0, "100/1m", key, "unlimited", 0, 0), SLUICE_OK);
+	for (int i = 0; *taken < most; i++)
+		assert_int_equal(set_most(s, 0, "100/1m", numbered(i), "300/1m", 0, 0), SLUICE_OK);
+	assert_int_equal(set_most(s, 0, "100/1m", key, "300/1m", 0, 0), SLUICE_E_FULL);
+	assert_int_equal(*taken, most);
+	assert_int_equal(sluice_override_get(s, &limit, sl_str(key), START_NS, &own), SLUICE_OK);
+	assert_int_equal(own.limit.algorithm, SLUICE_UNLIMITED);
+	assert_int_equal(set_most(s, 0, "100/1m", other, "400/1m", 0, 0), SLUICE_OK);
+	assert_int_equal(*taken, most);
+}
+
 static void mark_logs(struct sluice_store *s, uint64_t marks) {
 	for (uint32_t unit = 1; unit < s->unit_count; unit++) {
 		struct sl_slot *slot = s->map[unit] == 1 ? sl_block_owner(s, unit) : NULL;
@@ -440,6 +475,7 @@ int main(void) {
 		TEST(inspect_tells_of_it),
 		TEST(it_ends_before_time_does),
 		TEST(there_are_no_more_than_may_be),
+		TEST(at_the_bound_those_that_are_there_change),
 		TEST(it_finds_room_among_logs),
 		TEST(a_flood_of_keys_evicts_none),
 		TEST(each_is_listed_once),
