@@ -121,6 +121,19 @@ static void test_garbage_ends_the_connection(void **state) {
 	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 }
 
+/* The log says what became of the connection, whatever a loop calls it. */
+static void test_how_the_connection_ended_is_said(void **state) {
+	(void)state;
+	open_up();
+	peer_hang_up(&peers[0]);
+	nodes_loop_until_said(&world, ": it closed the connection; retrying in ");
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
+	peer_reset(&peers[0]);
+	nodes_loop_until_said(&world, ": Connection reset by peer; retrying in ");
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
+	assert_int_equal(world.figures.disconnects, 2);
+}
+
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static void test_a_late_answer_is_dropped(void **state) {
@@ -648,6 +661,7 @@ int main(void) {
 		ON_PEERS(test_replies_byte_by_byte),
 		ON_PEERS(test_answers_of_another_shape),
 		ON_PEERS(test_garbage_ends_the_connection),
+		ON_PEERS(test_how_the_connection_ended_is_said),
 		ON_PEERS(test_a_late_answer_is_dropped),
 		ON_PEERS(test_a_stall_of_ours),
 		ON_PEERS(test_a_busy_node),

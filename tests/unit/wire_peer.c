@@ -167,6 +167,12 @@ void peer_hang_up(struct wire_peer *peer) {
 		hang_up(link);
 }
 
+void peer_reset(struct wire_peer *peer) {
+	for (struct peer_link *link = peer->links; link < peer->links + PEER_LINKS_MAX; link++)
+		if (link->used && !uv_is_closing((uv_handle_t *)&link->tcp))
+			assert_int_equal(uv_tcp_close_reset(&link->tcp, on_gone), 0);
+}
+
 static void on_listener_closed(uv_handle_t *handle) {
 	handle->data = NULL;
 }

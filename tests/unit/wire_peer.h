@@ -46,6 +46,8 @@ void peer_listen(struct wire_peer *peer, uv_loop_t *loop);
 void peer_say(struct wire_peer *peer, const char *bytes);
 /* Hangs up on everybody. */
 void peer_hang_up(struct wire_peer *peer);
+/* The same by a reset, as a node's host does that knows the connection no more. */
+void peer_reset(struct wire_peer *peer);
 /* Ends it; the loop is run until that is done. */
 void peer_close(struct wire_peer *peer);
 

@@ -383,8 +383,9 @@ static void on_ready(void *to, int error, int events) {
 		connected(link);
 	} else if (link->state == AGREEING) {
 		agree(link);
-	} else if (error != 0) {
-		fail_errno(link, error);
+	} else if (error != 0) { /* the socket knows which: a loop may call any a bad descriptor */
+		const int met = sl_socket_error(link->socket);
+		fail_errno(link, met != 0 ? met : error);
 	} else {
 		if ((events & SL_SOCKET_WRITABLE) != 0)
 			sl_link_flush(link);
