@@ -5,8 +5,8 @@
  * A quota is part of its key's value: it is saved, replicated and moved with it, and gone with DEL of the key. A key
  * with one that does not end has no expiry.
  *
- * LIST walks the keyspace by SCAN, so many keys a call, since values do not know their keys; where there are none it
- * says so at once. It tells what its caller's user may read. */
+ * LIST walks the keyspace by SCAN, so many keys a call, found or looked for, since values do not know their keys; where
+ * there are none it says so at once. It tells what its caller's user may read. */
 #include "algo/override.h"
 #include "base/math.h"
 #include "hosts/redis/memory.h"
@@ -283,8 +283,10 @@ static void take_key(struct listing *l, struct RedisModuleString *key) {
 	}
 }
 
-/* Takes the next keys. False: those were the last. */
+/* Takes the next keys. False: those were the last. Where a table has become sparse a step finds none in up to ten times
+ * as many of its buckets, so it counts as the keys that it was asked for. */
 static bool scan(struct listing *l, uint32_t count) {
+	const uint32_t before = l->visited;
 	struct RedisModuleCallReply *reply =
 		slr_Call(l->context, "SCAN", "lcl", (long long)l->next, "COUNT", (long long)count), *cursor, *keys;
 	struct sluice_bytes next = sl_slice(NULL, 0);
@@ -298,6 +300,7 @@ static bool scan(struct listing *l, uint32_t count) {
 		take_key(l, slr_CreateStringFromCallReply(slr_CallReplyArrayElement(keys, i)));
 	if (reply != NULL)
 		slr_FreeCallReply(reply);
+	l->visited = (uint32_t)sl_max(l->visited, before + count);
 	return l->next != 0;
 }
 

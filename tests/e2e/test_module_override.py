@@ -379,6 +379,28 @@ def test_a_list_is_bounded_work(redises):
         assert max(len(client.call("SLUICE.OVERRIDE", "LIST", cursor, "COUNT", 7)[1]) for cursor in (0, 1, 5)) < 100
 
 
+@pytest.mark.parametrize("count, most", [(1, 512), (100, 6), (1024, 4)])
+def test_a_list_is_bounded_work_in_a_table_that_was_full(redises, count, most):
+    """Where keys are gone and the table has not shrunk yet, a step of SCAN finds nothing: it counts as well, and
+    an empty page says where to go on. One read of the socket brings all commands, so that nothing shrinks between."""
+    one, keys = redises(), 100_000
+    emptied = f"for i = 0, {keys - 1} do redis.call('UNLINK', 'k:' .. i) end return redis.call('DBSIZE')"
+    with one.resp() as client:
+        assert client.call("SLUICE.OVERRIDE", "SET", "5/1h", "zed", "9/1h") == b"OK"
+        client.call("DEBUG", "POPULATE", keys, "k", 0)
+        client.call("CONFIG", "RESETSTAT")
+        client.send(encode("EVAL", emptied, 0) + encode("SLUICE.OVERRIDE", "LIST", 0, "COUNT", count) +
+                    encode("INFO", "commandstats"))
+        assert client.read() == 1
+        cursor, rows = client.read()
+        steps = int(client.read().decode().split("cmdstat_scan:calls=")[1].split(",")[0])
+        assert steps <= most and (cursor != 0 or rows), (cursor, rows, steps)
+        while cursor != 0:
+            cursor, more = client.call("SLUICE.OVERRIDE", "LIST", cursor, "COUNT", count)
+            rows += more
+        assert {row[1] for row in rows} == {b"zed"}
+
+
 # ---- a race ----------------------------------------------------------------------------------------------------------
 
 def test_between_set_and_del_only_the_quota_in_force_decides(redises):
