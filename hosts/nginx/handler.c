@@ -130,10 +130,13 @@ static bool keep_lines(ngx_http_request_t *r, struct sl_nginx_kept *kept, const 
 		return false;
 	struct sl_out out = sl_out_to(memory, room);
 	sl_nginx_put_headers(&out, answer, forms);
-	kept->lines = (ngx_str_t){sl_out_len(&out), (u_char *)memory};
+	ngx_str_t lines = {sl_out_len(&out), (u_char *)memory};
 	if (memory == few)
-		kept->lines.data = ngx_pstrdup(r->pool, &kept->lines);
-	return kept->lines.data != NULL;
+		lines.data = ngx_pstrdup(r->pool, &lines);
+	if (lines.data == NULL)
+		return false;
+	kept->lines = lines;
+	return true;
 }
 
 static ngx_int_t push_header(ngx_http_request_t *r, ngx_str_t key, ngx_str_t value) {
@@ -216,11 +219,15 @@ static bool keep_decision(ngx_http_request_t *r, struct sl_nginx_kept *kept, con
 		return true;
 	struct sluice_bytes name = answer->limits[kept->decision.index].name;
 	ngx_str_t text = {name.len, (u_char *)name.data};
-	kept->name.data = ngx_pstrdup(r->pool, &text);
-	kept->name.len = name.len;
-	return kept->name.data != NULL;
+	text.data = ngx_pstrdup(r->pool, &text);
+	if (text.data == NULL)
+		return false;
+	kept->name = text;
+	return true;
 }
 
+/* It comes first of what is kept: whatever fails after it, the request's end gives back what it holds. Where there is
+ * no memory for the ticket itself, that is given back here. */
 static bool keep_ticket(ngx_http_request_t *r, struct kept_of_request *kept, const struct sl_nginx_answer *answer,
                         const struct sluice_policy *policy) {
 	char text[SL_TICKET_BYTES_MAX];
@@ -230,11 +237,14 @@ static bool keep_ticket(ngx_http_request_t *r, struct kept_of_request *kept, con
 	len = sl_nginx_ticket(answer, policy, text);
 	if (len == 0)
 		return true;
-	kept->policy = policy;
-	kept->ticket = sl_slice(ngx_pnalloc(r->pool, len), len);
-	if (kept->ticket.data == NULL)
+	char *memory = ngx_pnalloc(r->pool, len);
+	if (memory == NULL) {
+		(void)sl_nginx_end_ticket(sl_nginx_store(), policy, sl_slice(text, len), response_header, r);
 		return false;
-	ngx_memcpy((void *)kept->ticket.data, text, len);
+	}
+	ngx_memcpy(memory, text, len);
+	kept->policy = policy;
+	kept->ticket = sl_slice(memory, len);
 	if (holding.next == NULL) {
 		ngx_queue_init(&holding);
 	}
@@ -291,8 +301,8 @@ static ngx_int_t settle(ngx_http_request_t *r, struct kept_of_request *all, cons
 		ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, "sluice: %s", answer->wrong);
 		return place->dry_run ? NGX_DECLINED : refuse(r, kept, answer, how, WRONG_STATUS);
 	}
-	if (!keep_decision(r, kept, answer) || (!place->dry_run && !keep_lines(r, kept, answer, place)) ||
-	    (how == SL_NGINX_PASSED && !keep_ticket(r, all, answer, policy)))
+	if ((how == SL_NGINX_PASSED && !keep_ticket(r, all, answer, policy)) || !keep_decision(r, kept, answer) ||
+	    (!place->dry_run && !keep_lines(r, kept, answer, place)))
 		return NGX_HTTP_INTERNAL_SERVER_ERROR;
 	if (how == SL_NGINX_PASSED)
 		return pass(r, kept, place);

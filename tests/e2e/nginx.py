@@ -18,8 +18,9 @@ ENVIRONMENT = {**os.environ, "LD_PRELOAD": os.environ.get("SLUICE_NGINX_PRELOAD"
 
 
 class Nginx:
-    def __init__(self, folder, http_block, workers=1, main="", level="info"):
+    def __init__(self, folder, http_block, workers=1, main="", level="info", environment=None):
         self.folder, self.workers, self.main, self.level = str(folder), workers, main, level
+        self.environment = {**ENVIRONMENT, **(environment or {})}
         self.log, self.process = os.path.join(self.folder, "error.log"), None
         os.makedirs(self.folder, exist_ok=True)
         self.port = free_port()
@@ -49,7 +50,7 @@ class Nginx:
     def start(self):
         assert shutil.which("nginx"), "nginx is not installed: apt-get install nginx"
         self.process = subprocess.Popen(self.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        env=ENVIRONMENT)
+                                        env=self.environment)
         wait_until(self.listens, "nginx does not listen: " + self.said())
         return self
 

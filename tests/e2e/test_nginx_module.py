@@ -337,6 +337,44 @@ def test_a_lease_ends_with_its_request(place):
     wait_until(lambda: nginx.status("/fast") == 200, "the lease of a client that went away")
 
 
+@pytest.fixture(scope="session")
+def no_memory(tmp_path_factory):
+    shim = str(tmp_path_factory.mktemp("no_memory") / "no_memory.so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", shim,
+                    os.path.join(ROOT, "tests", "e2e", "no_memory.c")], check=True, timeout=120)
+    return shim
+
+
+SEAT = "sluice_limit concurrency 1 lease 1h key=a;"
+
+
+def named(count):
+    return "".join(f"sluice_limit sliding-log 100/{n}h key=a name={'n' * 62}{n};" for n in range(10, 10 + count))
+
+
+# What the pool of a request asks malloc() for is what is too large for it, and nothing else has these sizes.
+@pytest.mark.parametrize("pool, sizes, limits, key_bytes", [
+    ("4k", (4500, 6000), "".join(f"sluice_limit concurrency 1 lease 1h key={n}$arg_u;" for n in range(4)), 900),
+    ("4k", (4050, 4900), SEAT + named(8), 1),
+    ("256", (270, 310), SEAT + named(2), 1),
+], ids=["the ticket", "room for headers", "the headers"])
+def test_without_memory_for_what_is_kept_a_lease_is_given_back(place, no_memory, pool, sizes, limits, key_bytes):
+    """It fails when the seat has been taken: the request gets a 500, its worker lives, the next one has the seat."""
+    scarce = os.path.join(str(place.folder), "scarce")
+    nginx = place.start(f"request_pool_size {pool}; location / {{ {limits} empty_gif; }}", environment={
+        "LD_PRELOAD": no_memory, "NO_MEMORY_WHILE": scarce, "NO_MEMORY_FROM": str(sizes[0]),
+        "NO_MEMORY_TO": str(sizes[1])})
+    workers = nginx.workers_now()
+    path = "/?u=" + "u" * key_bytes
+    assert nginx.status(path) == 200
+    with open(scarce, "wb"):
+        pass
+    assert [nginx.status(path) for _ in range(3)] == [500] * 3
+    os.unlink(scarce)
+    assert [nginx.status(path) for _ in range(3)] == [200] * 3
+    assert nginx.workers_now() == workers and "signal" not in nginx.said()
+
+
 def test_a_policys_lease_and_reservation(place):
     policy = place.policy("""
 limits:
