@@ -166,7 +166,7 @@ void overrides_promoted(struct world *world, struct sim_counter *counter, bool h
 	take_row(world, counter);
 	const bool same = own->quota == were.quota && (own->quota == 0 || (own->end_most >= were.end_least &&
 	                                                                   own->end_least <= were.end_most));
-	if (same)
+	if (same || (own->busy && own->quota == own->next)) /* a change is under way, and has arrived */
 		return;
 	own->ever |= 1u << own->quota;
 	note(world, counter);
