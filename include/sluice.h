@@ -180,7 +180,8 @@ SLUICE_API size_t sluice_limit_print(const struct sluice_limit *limit, char text
  * other limits of the call are decided as usual. */
 typedef enum sluice_bound {
 	SLUICE_BOUND_NONE = 0,         /* the limit's own quota decided */
-	SLUICE_BOUND_LIMITS = 1,       /* denies: more than SLUICE_ITEMS_MAX limits of a policy apply to the request */
+	SLUICE_BOUND_LIMITS = 1,       /* denies what costs anything: more than SLUICE_ITEMS_MAX limits of a policy apply to
+	                                * the request */
 	SLUICE_BOUND_ROOM = 2,         /* denies: the store has no room for the counter, its log or its leases */
 	SLUICE_BOUND_RESERVATIONS = 3, /* denies: the counter has as many open reservations as are kept: 16,384, or as many
 	                                * as fit into a quarter of the store's blocks */
@@ -612,7 +613,7 @@ struct sluice_match {
  * An item has a cost of its own if the `cost` of its limit is a number. Clear that cost for a request that costs
  * nothing, and for one with `upto`.
  * If more than SLUICE_ITEMS_MAX limits apply, the first enforced one beyond those takes the last place and denies: its
- * item has SLUICE_BOUND_LIMITS. A call of these items charges nothing.
+ * item has SLUICE_BOUND_LIMITS. A call of these items charges nothing; it is allowed only if it costs nothing.
  * Returns SLUICE_OK; SLUICE_E_MISUSE if an attribute is given twice; SLUICE_E_RANGE if a name is too long or the buffer
  * too small. Allocates nothing. Passes once over the policy's limits. */
 #define SLUICE_MATCH_BYTES_MAX ((size_t)512 * 1024)

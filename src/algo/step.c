@@ -9,9 +9,11 @@ const char *sluice_bound_name(sluice_bound bound) {
 }
 
 bool sl_decide_blocked(const struct sluice_call *call) {
-	bool blocked = false;
-	for (uint32_t i = 0; i < call->item_count; i++)
+	bool blocked = false, costs = call->cost != 0;
+	for (uint32_t i = 0; i < call->item_count; i++) {
 		blocked = blocked || call->items[i].bound != SLUICE_BOUND_NONE;
+		costs = costs || call->items[i].cost != 0;
+	}
 	for (uint32_t i = 0; i < call->item_count && blocked; i++) {
 		const struct sluice_item *item = &call->items[i];
 		uint64_t capacity = item->limit->derived[SL_CAPACITY];
@@ -19,7 +21,7 @@ bool sl_decide_blocked(const struct sluice_call *call) {
 		sl_decide_room(&call->each[i], capacity, capacity, 0);
 		call->each[i].index = (int32_t)i;
 		if (item->bound != SLUICE_BOUND_NONE)
-			sl_decide_bound(&call->each[i], (sluice_bound)item->bound, SLUICE_NEVER);
+			sl_decide_beyond(&call->each[i], item->bound, costs);
 	}
 	return blocked;
 }

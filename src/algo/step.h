@@ -170,9 +170,18 @@ static inline void sl_decide_bound(struct sluice_decision *decision, sluice_boun
 		decision->reset_after_ns = decision->retry_after_ns;
 }
 
+/* Decides a cost by a bound that was met before the call (sluice_item.bound), for good: only nothing is admitted. */
+static inline void sl_decide_beyond(struct sluice_decision *decision, uint8_t bound, bool costs) {
+	sl_decide_bound(decision, (sluice_bound)bound, SLUICE_NEVER);
+	if (!costs) {
+		decision->allowed = true;
+		decision->retry_after_ns = 0;
+	}
+}
+
 /* Where a limit of a call has met a bound before (sluice_item.bound), answers it without any counter: fills `each`, by
- * which that limit denies and others stand as if they were unused. Returns whether there is one. For hosts whose
- * counters are elsewhere. */
+ * which that limit denies, unless nothing of the call costs anything, and others stand as if they were unused. Returns
+ * whether there is one. For hosts whose counters are elsewhere. */
 bool sl_decide_blocked(const struct sluice_call *call);
 
 #endif

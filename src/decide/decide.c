@@ -147,7 +147,7 @@ static void judge(struct sl_deciding *d, struct sl_cell *c, bool charge) {
 	if (c->strikes != NULL)
 		sl_strikes_judge(c->terms, c->strikes, d->call->now, c->cost, c->decision);
 	if (c->bound != SLUICE_BOUND_NONE)
-		sl_decide_bound(c->decision, (sluice_bound)c->bound, SLUICE_NEVER);
+		sl_decide_beyond(c->decision, c->bound, c->cost != 0);
 }
 
 /* I4: quotas that would deny are observed where another one admits. */
@@ -170,10 +170,11 @@ static bool judge_all(struct sl_deciding *d, bool charge) {
 	return allowed;
 }
 
-/* Nothing is charged: the figures of those that would have been are those of what stands. */
+/* Nothing is charged: the figures of those that would have been are those of what stands. Those of a bound that was
+ * met before stay. */
 static void look_unchanged(struct sl_deciding *d) {
 	for (uint32_t i = 0; i < d->call->item_count; i++)
-		if (d->cells[i]->decision->allowed)
+		if (d->cells[i]->decision->allowed && d->cells[i]->bound == SLUICE_BOUND_NONE)
 			sl_cell_judge(d, d->cells[i], d->cells[i]->cost, d->cells[i]->decision);
 }
 

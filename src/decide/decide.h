@@ -41,7 +41,7 @@ struct sl_cell {
 	sluice_ns ttl_ns;                  /* what is charged is a reservation for so long; 0: it is none */
 	uint32_t cost;                     /* that is asked of it, or given back, or the true cost */
 	uint8_t leader;                    /* the first cell with the same counter */
-	uint8_t bound;                     /* enum sluice_bound that it has met before the call: it denies, for good */
+	uint8_t bound;                     /* enum sluice_bound that it has met before the call: it denies all that costs */
 	bool counts;                       /* it has a counter: not `unlimited`, and no bound met before */
 	bool observed;                     /* it takes no part in the merged answer */
 	bool quota;                        /* it is enforced only where all that say so deny: I4 */

@@ -229,9 +229,14 @@ def test_a_seventeenth_limit_denies(place):
         assert one.http().ask("GET", "/v1/auth/forward", headers=proxied)[0] == 429
         explained = r.call("SLUICE.EXPLAIN", 1, "ip", "192.0.2.1", "plan", "pro")
         assert len(explained) == 16 and explained[15][0] == b"more" and explained[15][9:] == [b"bound", b"limits"]
+        reply = r.call("SLUICE.ADMIT", 0, "ip", "192.0.2.1", "plan", "pro")
+        assert (reply[:4], reply[6:]) == ([1, 50, 0, 0], [16, b"more"]), "what costs nothing is allowed"
+        status, _, body = web.ask("POST", "/v1/admit", {"attributes": {"ip": "192.0.2.1", "plan": "pro"}, "cost": 0})
+        assert (status, body["limit"], body["remaining"], body["retry_after_ms"]) == (200, "more", 0, 0)
+        assert r.call("SLUICE.EXPLAIN", 0, "ip", "192.0.2.1", "plan", "pro")[15][3] == 1
         assert allowed(r, 5, ip="192.0.2.1") == 3, "what was denied was charged nothing"
         assert admit(r, ip="192.0.2.1")[7] == b"tight"
-    assert figure(one, "sluice_bounds_total", policy="more", bound="limits") == 22
+    assert figure(one, "sluice_bounds_total", policy="more", bound="limits") == 24
     nothing_failed(one)
 
 

@@ -293,6 +293,27 @@ static void a_limit_beyond_the_most_is_not_reserved(void **state) {
 	}
 }
 
+/* What costs nothing is allowed there too; it is told that nothing remains, whatever becomes of the others. */
+static void a_limit_beyond_the_most_lets_a_cost_of_0_pass(void **state) {
+	struct sluice_decision each[2];
+	struct sluice_limit limit = ask_limit("100/1h");
+	for (int way = 0; way < 4; way++) {
+		uint32_t first = way < 2 ? 0 : way == 2 ? 100 : 101; /* what the limit beside it is asked for */
+		struct sluice_item items[2] = {{.limit = &limit, .key = sl_str("k"), .cost = first},
+		                               {.limit = &limit, .key = sl_str("k"), .bound = SLUICE_BOUND_LIMITS}};
+		struct sluice_call call = {.items = items, .item_count = 2, .each = each};
+		call.operation = way == 1 ? SLUICE_PEEK : SLUICE_CHARGE;
+		call.now = sluice_store_now(*state);
+		assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+		assert_int_equal(call.merged.allowed, first <= 100);
+		assert_true(each[1].allowed && each[1].remaining == 0 && each[1].quota == 100);
+		assert_true(each[1].retry_after_ns == 0 && each[1].reset_after_ns == 0);
+		assert_int_equal(each[1].bound, SLUICE_BOUND_LIMITS);
+		assert_int_equal(each[0].remaining, first < 100 ? 100 : 0);
+		assert_int_equal(call.merged.index, first == 0);
+	}
+}
+
 #define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, ask_open, ask_close)
 
 /* Of a limit with a name, whose rate may change. */
@@ -353,6 +374,7 @@ int main(void) {
 		IN_A_STORE(many_reservations_end_at_once),
 		IN_A_STORE(a_charge_lets_the_ledger_live_on),
 		IN_A_STORE(a_limit_beyond_the_most_is_not_reserved),
+		IN_A_STORE(a_limit_beyond_the_most_lets_a_cost_of_0_pass),
 		cmocka_unit_test(a_ledger_has_an_end),
 		cmocka_unit_test(what_sixteen_change_can_be_undone),
 		IN_A_STORE(calls_that_make_no_sense_are_refused),

@@ -284,6 +284,13 @@ static void a_bound_denies_for_good(void **state) {
 		assert_string_equal(sluice_bound_name((sluice_bound)bound), names[bound]);
 	}
 	assert_string_equal(sluice_bound_name((sluice_bound)SLUICE_BOUNDS), names[0]);
+	for (int way = 0; way < 3; way++) { /* what costs nothing at all is allowed even so */
+		call.cost = way == 1;
+		items[0].cost = way == 2;
+		assert_true(sl_decide_blocked(&call));
+		assert_int_equal(each[2].allowed, way == 0);
+		assert_true(each[2].retry_after_ns == (way == 0 ? 0 : SLUICE_NEVER) && each[2].remaining == 0);
+	}
 }
 
 int main(void) {

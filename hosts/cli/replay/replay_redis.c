@@ -367,12 +367,12 @@ static bool note_keys(struct sl_replay_redis *redis, const struct sluice_call *c
 	return true;
 }
 
-/* A limit has met a bound before: it denies, and the node is not asked. */
+/* A limit has met a bound before: it decides, and the node is not asked. */
 static bool is_blocked(struct sluice_call *call) {
 	if (!sl_decide_blocked(call))
 		return false;
 	for (uint32_t i = 0; i < call->item_count; i++)
-		if (!call->each[i].allowed)
+		if (call->items[i].bound != SLUICE_BOUND_NONE)
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
 	return true;
 }
