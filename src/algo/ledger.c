@@ -214,8 +214,12 @@ struct sharing {
 	uint32_t entry, left;
 };
 
+static uint64_t ms_at(sluice_ns instant) {
+	return instant / SL_MS_NS + (instant % SL_MS_NS != 0);
+}
+
 static uint64_t ms_of(const struct sl_reservation *it) {
-	return it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);
+	return ms_at(it->instant);
 }
 
 static struct share next_share(struct sharing *s, const struct sl_reservation *it) {
@@ -358,18 +362,23 @@ static sluice_ns log_wait(const struct view *v, uint32_t open, uint64_t keep) {
 	return sl_min(sl_max(until, v->t + 1) - v->t, v->limit->window_ns + SL_MS_NS);
 }
 
+/* Finds what stands in which entry, of the log as it stood at its last charge, which was in the millisecond that ends
+ * there. */
+static void look_at_log(struct view *v, struct sl_counter *copy, struct crowd *crowds, uint8_t *crowd_of) {
+	sluice_ns last = sl_step_instant(v->limit, copy, 0);
+	(void)sl_log_used(v->limit, copy, last - sl_min(last, SL_MS_NS - 1));
+	v->crowds = crowds;
+	v->crowd_of = crowd_of;
+	find_shares(v, copy);
+}
+
 static void step_log(struct view *v, uint64_t cost, struct sluice_decision *decision) {
 	struct sl_counter copy = *v->counter;
 	struct crowd crowds[CROWDS];
 	uint8_t crowd_of[CROWDED];
 	uint64_t quota = v->limit->quota, used;
-	sluice_ns last = sl_step_instant(v->limit, &copy, 0);
 	uint32_t open = sl_ledger_ended(v->ledger, v->t);
-	/* as it stood at its last charge, which was in the millisecond that ends there */
-	(void)sl_log_used(v->limit, &copy, last - sl_min(last, SL_MS_NS - 1));
-	v->crowds = crowds;
-	v->crowd_of = crowd_of;
-	find_shares(v, &copy);
+	look_at_log(v, &copy, crowds, crowd_of);
 	used = log_used(v, &copy, open, v->t);
 	sl_decide_room(decision, quota, quota > used ? quota - used : 0, cost);
 	if (!decision->allowed)
@@ -377,6 +386,106 @@ static void step_log(struct view *v, uint64_t cost, struct sluice_decision *deci
 	decision->reset_after_ns = used != 0 ? sl_min(log_wait(v, open, 0), v->limit->window_ns) : 0;
 	v->crowds = NULL;
 	v->crowd_of = NULL;
+}
+
+/* What one that has ended takes back of a log's charges of the milliseconds from..until - 1. */
+struct owed {
+	uint64_t from, until;
+	uint64_t cost, taken;
+	bool bundle;
+};
+enum { OWED_MAX = SL_LEDGER_SCRATCH_BYTES / sizeof(struct owed), TOLD_MAX = 1024 /* milliseconds, looked at */ };
+
+static uint32_t list_owed(const struct view *v, uint32_t ended, struct owed *owed) {
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < ended && count < OWED_MAX; i++) {
+		const struct sl_reservation *it = &v->ledger->list[i];
+		if (it->instant == 0)
+			continue;
+		owed[count] = (struct owed){ms_of(it), ms_of(it) + 1, it->cost, 0, is_bundle(v, i)};
+		if (owed[count].bundle) {
+			struct sl_class class = sl_bundle_class(v->limit, it->instant);
+			owed[count].from = ms_at(class.from);
+			owed[count].until = ms_at(class.until);
+		}
+		count++;
+	}
+	return count;
+}
+
+/* Bundles take the oldest charges of their class: first those that count no longer, and are no others'. `oldest`: the
+ * millisecond of the first that counts. */
+static void take_expired(const struct sl_counter *copy, uint64_t oldest, struct owed *owed, uint32_t count) {
+	const uint32_t expired = copy->log.expired;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t first = sl_log_first(copy, owed[i].from * SL_MS_NS);
+		uint32_t last = (uint32_t)sl_min(sl_log_first(copy, owed[i].until * SL_MS_NS), expired);
+		uint64_t gone = owed[i].bundle && first < last ? sl_log_between(copy, first, last) : 0;
+		for (uint32_t k = 0; k < count && gone != 0; k++)
+			if (!owed[k].bundle && owed[k].from >= owed[i].from && owed[k].from < sl_min(owed[i].until, oldest))
+				gone -= sl_min(gone, owed[k].cost);
+		for (uint32_t k = 0; k < i && gone != 0; k++)
+			gone -= owed[k].bundle && owed[k].from == owed[i].from ? sl_min(gone, owed[k].taken) : 0;
+		owed[i].taken = sl_min(gone, owed[i].cost);
+		owed[i].cost -= owed[i].taken;
+	}
+}
+
+/* What is left of what a millisecond was charged; bundles take what nobody else does. */
+static uint64_t left_of(struct owed *owed, uint32_t count, uint64_t ms, uint64_t cost) {
+	for (int bundles = 0; bundles < 2; bundles++)
+		for (uint32_t i = 0; i < count && cost != 0; i++) {
+			uint64_t take = sl_min(owed[i].cost, cost);
+			if (owed[i].bundle != (bundles != 0) || ms < owed[i].from || ms >= owed[i].until)
+				continue;
+			owed[i].cost -= take;
+			cost -= take;
+		}
+	return cost;
+}
+
+static sluice_ns log_instant(const struct view *v, const struct sl_counter *copy, uint32_t entry) {
+	sluice_ns leaves = sl_log_leaves(copy, entry);
+	return leaves - sl_min(leaves, v->limit->window_ns);
+}
+
+static void describe_log(struct view *v, uint32_t ended, struct sluice_inspection *told) {
+	struct sl_counter copy = *v->counter;
+	struct crowd crowds[CROWDS];
+	uint8_t crowd_of[CROWDED];
+	struct owed *owed = v->scratch;
+	uint32_t count, k, first;
+	look_at_log(v, &copy, crowds, crowd_of);
+	told->used = log_used(v, &copy, ended, v->t);
+	count = list_owed(v, ended, owed); /* in the place of the shares */
+	k = copy.log.expired;
+	if (k < copy.log.count)
+		take_expired(&copy, log_instant(v, &copy, k) / SL_MS_NS, owed, count);
+	for (int i = 0; i < TOLD_MAX && k < copy.log.count && told->charge_count < SLUICE_CHARGES_MAX; i++) {
+		sluice_ns instant = log_instant(v, &copy, k);
+		first = k;
+		k = (uint32_t)sl_min(sl_max(k + 1, sl_log_first(&copy, instant + 1)), copy.log.count);
+		sl_describe_charge(told, instant, sl_ns_plus(instant, v->limit->window_ns),
+		                   left_of(owed, count, ms_at(instant), sl_log_between(&copy, first, k)));
+	}
+	told->charges_in_all += copy.log.count - k;
+	v->crowds = NULL;
+	v->crowd_of = NULL;
+}
+
+void sl_ledger_describe(const struct sluice_limit *limit, const struct sl_counter *counter,
+                        const struct sl_ledger *ledger, sluice_ns now, void *scratch, struct sluice_inspection *told) {
+	struct view v = {limit,    counter, ledger, scratch, sl_step_instant(limit, counter, now),
+	                 *counter, 0,       NULL,   NULL,    0};
+	uint32_t ended = sl_ledger_ended(ledger, v.t);
+	struct sl_counter copy;
+	SL_ASSERT(scratch != NULL && (uintptr_t)scratch % 8 == 0 && sl_rule_has(limit, SL_RESERVABLE));
+	if (limit->algorithm == SLUICE_SLIDING_LOG) {
+		describe_log(&v, ended, told);
+		return;
+	}
+	copy = returned(&v, ended);
+	sl_step_describe(limit, &copy, now, told);
 }
 
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,

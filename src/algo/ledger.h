@@ -65,6 +65,11 @@ enum { SL_LEDGER_SCRATCH_BYTES = (SL_BUCKETS_MAX + 1) * 4 + 64 };
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
                     sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision);
 
+/* Tells what a counter holds as sl_step_describe() does, with those returned that have ended; counter, scratch and what
+ * it costs as of sl_ledger_step(). For limits that can be reserved. */
+void sl_ledger_describe(const struct sluice_limit *limit, const struct sl_counter *counter,
+                        const struct sl_ledger *ledger, sluice_ns now, void *scratch, struct sluice_inspection *told);
+
 /* The debt to be noted in a reservation, from the counter after its charge. */
 uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now);
 

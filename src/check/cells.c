@@ -489,6 +489,8 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 	a.deciding.retried = a.token != NULL;
 	a.deciding.always_changes = false;
 	err = decide_locked(&a);
+	if (inspect != NULL && err == SLUICE_OK)
+		ledger_describe(store, &parts[0], call->now, inspect);
 	if (inspect != NULL && home_count != 0 && sl_store_has_overrides(store))
 		inspect->overridden =
 			override_tell(store, parts[0].place, call->items[0].limit, call->now, &inspect->own);

@@ -256,6 +256,9 @@ void ledger_keep_estimate(struct part *m);
 void ledger_judge(const struct sluice_store *store, struct part *m, sluice_ns now, uint64_t cost,
                   struct sluice_decision *decision);
 
+/* Tells anew what a part holds of which reservations have ended: as if they had been returned. */
+void ledger_describe(const struct sluice_store *store, struct part *m, sluice_ns now, struct sluice_inspection *told);
+
 /* How long a slot has to live from `word`, the first of its state, to `end`. */
 static inline sluice_ns life_until(uint64_t word, sluice_ns end) {
 	uint64_t from = word >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;

@@ -83,6 +83,16 @@ void ledger_judge(const struct sluice_store *store, struct part *m, sluice_ns no
 	               scratch, decision);
 }
 
+void ledger_describe(const struct sluice_store *store, struct part *m, sluice_ns now, struct sluice_inspection *told) {
+	uint64_t scratch[SL_LEDGER_SCRATCH_BYTES / sizeof(uint64_t) + 1];
+	if (!m->cell.counts || m->cell.plain || m->ledger.dead || m->ledger.ended == 0)
+		return;
+	told->used = told->charge_count = told->charges_in_all = 0;
+	part_load(store, m);
+	sl_ledger_describe(m->cell.limit, &m->cell.counter, &(struct sl_ledger){m->ledger.list, m->ledger.count}, now,
+	                   scratch, told);
+}
+
 /* ---- planning --------------------------------------------------------------------------------------------------- */
 
 /* The entry that a commit leaves where there is more in it. */

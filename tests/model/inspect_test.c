@@ -177,6 +177,56 @@ static void inspect_of_leases_and_members(void **state) {
 	seats("distinct 5/40s", SLUICE_CHARGE, &dice, states);
 }
 
+/* Reserves and charges up to 256 times within a part of a window. */
+static void fill(struct asked *a, struct dice *dice) {
+	const uint64_t window_ms = a->probe->limit.window_ns / TWIN_MS;
+	const uint64_t count = 1 + dice_below(dice, 256), step_ms = 1 + window_ms / (1 + dice_below(dice, 8)) / count;
+	for (uint64_t i = 0; i < count; i++) {
+		char id[17];
+		struct sluice_call call = {.items = &a->item, .item_count = 1, .cost = 1 + (uint32_t)dice_below(dice, 3)};
+		sluice_make_id(id);
+		a->t += dice_below(dice, 2 * step_ms) * TWIN_MS;
+		call.now = a->t;
+		call.operation = dice_one_in(dice, 5) ? SLUICE_CHARGE : SLUICE_RESERVE;
+		call.id = call.operation == SLUICE_RESERVE ? sl_str(id) : call.id;
+		call.ttl_ns = (1 + window_ms / 4 + dice_below(dice, window_ms)) * TWIN_MS;
+		assert_int_equal(sluice_decide(a->probe->store, &call), SLUICE_OK);
+	}
+}
+
+/* Reservations that end, many of them as one, while nobody charges: what they leave is told like what never was. */
+static void reserves(const char *notation, struct dice *dice, uint64_t count) {
+	struct probe probe = probe_of_text(notation);
+	struct asked a = {.probe = &probe, .item = {.limit = &probe.limit}, .t = START_NS};
+	for (uint64_t i = 0; i < count; i++) {
+		if (i % 24 == 0) {
+			probe_next_key(&probe);
+			a.item.key = sl_str(probe.key);
+			fill(&a, dice);
+		}
+		(void)inspect(&a);
+		a.t += dice_below(dice, probe.limit.window_ns / TWIN_MS / 8) * TWIN_MS;
+	}
+	probe_close(&probe);
+}
+
+static void inspect_of_reservations(void **state) {
+	static const char *const notations[] = {"300/1m",
+	                                        "fixed-window 300/1m",
+	                                        "sliding-log 300/1m",
+	                                        "sliding-buckets 300/1m precision 5s",
+	                                        "sliding-buckets 300/1m precision 5s edge drop",
+	                                        "token-bucket 300/1m burst 300",
+	                                        "leaky-bucket 300/1m queue 299",
+	                                        "sliding-log 900/100ms",
+	                                        "sliding-window 9/1m spread"};
+	const uint64_t count = sizeof notations / sizeof *notations;
+	struct dice dice = dice_of(dice_seed(), KINDS + 2);
+	(void)state;
+	for (uint64_t i = 0; i < count; i++)
+		reserves(notations[i], &dice, dice_ops(36000) / count);
+}
+
 /* What is damaged is told as what it may be: sanitizers watch. */
 static void inspect_of_any_bytes(void **state) {
 	struct dice dice = dice_of(dice_seed(), KINDS + 1);
@@ -205,6 +255,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(inspect_says_what_will_be_decided),
 		cmocka_unit_test(inspect_of_leases_and_members),
+		cmocka_unit_test(inspect_of_reservations),
 		cmocka_unit_test(inspect_of_any_bytes),
 	};
 	dice_seed();
