@@ -909,6 +909,20 @@ def test_next_is_told_of_the_limit_that_is_named(forms, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_an_id_is_of_the_counters_as_a_set(forms, form):
+    """What has no counter is none of them, nor is a candidate; a limit that stands twice is one."""
+    script = forms[form]
+    sets = (["5/1m"], ["5/1m", "unlimited"], ["unlimited", "5/1m"], ["5/1m", "5/1m"], ["5/1m", "TRIED", "9/1m"])
+    for n, (first, again) in enumerate([*((one, sets[0]) for one in sets), *((sets[0], one) for one in sets[1:])]):
+        ask = [f"set {form} {n}"], 3, "AT", NOW, "ID", "x"
+        for words in (first, again):
+            assert script.ask("CHECK", *ask, *words)[:3] == [1, 5, 2], (first, again)
+    assert script.ask("CHECK", ["a", "b"], 1, "AT", NOW, "ID", "y", "unlimited", "KEY", "b", "5/1m")[0] == 1
+    assert not script.client.exists("a") and script.client.hexists("b", "?")
+    assert script.ask("CHECK", ["a"], 1, "AT", NOW, "ID", "y", "unlimited")[0] == 1 and not script.client.exists("a")
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_what_a_version_before_has_written_of_what_is_gone_is_left_alone_and_expires(forms, form):
     """Counters of THROTTLE, C60000*30: nobody reads them, and they go with their key."""
     script, key = forms[form], f"before {form}"
