@@ -136,13 +136,23 @@ static bool plan_beside(struct sluice_store *store, const struct sluice_call *ca
  * even begin never has. */
 static __attribute__((noinline)) void lacks_room_of_its_own(struct sluice_store *store, const struct sluice_call *call,
                                                             struct part *m, struct sl_shortage *shortage) {
+	const struct sluice_limit *limit = m->cell.limit;
+	struct sluice_limit full;
 	struct sluice_decision now, then;
-	SL_ASSERT(sl_rule_has(m->cell.limit, SL_HAS_BLOCK));
+	SL_ASSERT(sl_rule_has(limit, SL_HAS_BLOCK));
 	*shortage = (struct sl_shortage){0, SLUICE_BOUND_ROOM, SLUICE_NEVER};
 	part_step(store, m, call->now, 0, false, &now);
 	if (now.remaining >= now.quota)
 		return;
-	part_step(store, m, call->now, (uint64_t)now.remaining + 1, false, &then);
+	if (sl_rule_has(limit, SL_TAKES_MEMBER)) {
+		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
+		full = *limit;
+		full.quota -= now.remaining;
+		full.derived[SL_CAPACITY] = full.quota;
+		m->cell.limit = &full;
+	}
+	part_step(store, m, call->now, m->cell.limit == limit ? (uint64_t)now.remaining + 1 : 1, false, &then);
+	m->cell.limit = limit;
 	shortage->wait_ns = then.retry_after_ns;
 }
 

@@ -164,6 +164,27 @@ static void a_long_log_finds_room_among_small_ones(void **state) {
 	sluice_store_close(s);
 }
 
+/* More than 1,024 members would be estimated, and there is no room for that: denied until the first has gone. */
+static void members_keep_to_their_share(void **state) {
+	static const char limit[] = "distinct 4G/1h";
+	struct sluice_store *s = ask_store(1);
+	char member[16];
+	(void)state;
+	for (uint64_t i = 0; i < 1024; i++) {
+		snprintf(member, sizeof member, "%" PRIu64, i);
+		assert_true(ASK(s, SLUICE_CHARGE, 2 * i, 1, .lines = {{limit, .member = member}}).d.allowed);
+	}
+	for (uint64_t at = 2048; at < 3600 * S; at += 1000 * S) {
+		struct asked a = ASK(s, SLUICE_CHARGE, at, 1, .lines = {{limit, .member = "new"}});
+		assert_true(!a.d.allowed && a.d.bound == SLUICE_BOUND_ROOM);
+		assert_true(a.d.retry_after_ns == (3600 * S - at) * ASK_MS);
+	}
+	assert_false(ASK(s, SLUICE_CHARGE, 3600 * S - 1, 1, .lines = {{limit, .member = "new"}}).d.allowed);
+	assert_true(ASK(s, SLUICE_CHARGE, 3600 * S, 1, .lines = {{limit, .member = "new"}}).d.allowed);
+	assert_false(ASK(s, SLUICE_CHARGE, 3600 * S, 1, .lines = {{limit, .member = "newer"}}).d.allowed);
+	sluice_store_close(s);
+}
+
 /* What could never be kept says so; a retried request without room for its record is decided all the same. */
 static void what_can_never_be_kept_says_never(void **state) {
 	(void)state;
@@ -183,6 +204,7 @@ int main(void) {
 		cmocka_unit_test(leases_keep_to_their_share),
 		cmocka_unit_test(a_ledger_keeps_to_its_share),
 		cmocka_unit_test(a_long_log_finds_room_among_small_ones),
+		cmocka_unit_test(members_keep_to_their_share),
 		cmocka_unit_test(what_can_never_be_kept_says_never),
 	};
 	return cmocka_run_group_tests_name("room", tests, NULL, NULL);
