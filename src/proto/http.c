@@ -380,7 +380,7 @@ static enum sl_http_result explain_error(struct sl_http_parser *parser, llhttp_e
 	if (parser->refusal.status != 0)
 		return SL_HTTP_BAD;
 	if ((err == HPE_INVALID_METHOD && is_word(parser->data, at)) || is_no_preface(parser->data, at)) {
-		refuse(parser, 400, "unknown method: GET, HEAD and POST are served here");
+		refuse(parser, 400, "unknown method: GET, HEAD, POST, PUT and DELETE are served here");
 		return SL_HTTP_BAD;
 	}
 	if (err == HPE_INVALID_VERSION || err == HPE_PAUSED_H2_UPGRADE) {

@@ -355,7 +355,7 @@ static void test_who_speaks_is_told(void **state) {
 	static const struct {
 		const char *line, *text;
 	} rows[] = {
-		{"FOO / HTTP/1.1\r\n", "unknown method: GET, HEAD and POST"},
+		{"FOO / HTTP/1.1\r\n", "unknown method: GET, HEAD, POST, PUT and DELETE are served"},
 		{"get / HTTP/1.1\r\n", "unknown method"},
 		{"ZZ / HTTP/1.1\r\n", "unknown method"},
 		{"@GET / HTTP/1.1\r\n", "not a request of HTTP/1.1: at byte 1: "},
