@@ -72,6 +72,24 @@ static enum slr_failure plan_all(struct slr_deciding *d, uint32_t *at) {
 	return failure;
 }
 
+/* Makes room where keys have as many counters as they may: those go whose time is over. */
+static bool reclaim(struct slr_deciding *d) {
+	struct slr_call *call = d->call;
+	bool any = false;
+	for (uint32_t k = 0; k < call->key_count; k++)
+		if (slr_value_count(call->keys[k].value) + SLUICE_ITEMS_MAX > SLR_COUNTERS_MAX)
+			any = slr_key_reclaim(call, &call->keys[k]) || any;
+	for (uint32_t i = 0; any && i < call->asked.item_count; i++) {
+		bool whole;
+		slr_part_drop(&d->parts[i]);
+		whole = slr_part_load(call, &d->parts[i], slr_holds_by(call->operation) || call->keep);
+		SL_ASSERT(whole); /* as when the call began */
+		if (d->parts[i].cell.charged)
+			slr_part_judge(call, &d->parts[i], d->parts[i].cell.cost, true, d->parts[i].cell.decision);
+	}
+	return any;
+}
+
 /* A charge that is allowed lets go of its hold also where it charges nothing. A HOLD replaces what it holds anew. */
 static void drop_holds(struct slr_deciding *d) {
 	static const struct slr_change drop = {.drop_own = true};
@@ -94,6 +112,8 @@ static sluice_err charge(struct slr_deciding *d, struct sl_shortage *shortage) {
 	const struct slr_call *call = d->call;
 	uint32_t at = 0;
 	enum slr_failure failure = plan_all(d, &at);
+	if (failure == SLR_TOO_MANY_COUNTERS && reclaim(d))
+		failure = plan_all(d, &at);
 	if (failure != SLR_FINE) {
 		*shortage = slr_shortage_of(call, &d->parts[at], failure);
 		shortage->cell = at;

@@ -488,6 +488,27 @@ static void remove_expired(const struct slr_call *call, struct slr_key *key) {
 	}
 }
 
+bool slr_key_reclaim(const struct slr_call *call, struct slr_key *key) {
+	uint32_t before = slr_value_count(key->value);
+	remove_expired(call, key);
+	if (slr_value_count(key->value) == before)
+		return false;
+	slr_key_changed(key, 0);
+	return true;
+}
+
+sluice_ns slr_key_first_end(const struct slr_call *call, struct slr_key *key) {
+	int64_t wall_ms = wall_of(call, key), first_ms = SLR_UNTIL_UNKNOWN;
+	for (uint32_t i = 0; i < slr_value_count(key->value); i++) {
+		struct slr_counter scratch;
+		if (!is_needed(key->value, slr_value_at(key->value, i, &scratch)->identity))
+			first_ms = slr_value_until(key->value, i) < first_ms ? slr_value_until(key->value, i) : first_ms;
+	}
+	if (first_ms >= wall_ms + ((int64_t)1 << 43))
+		return SLUICE_NEVER;
+	return first_ms > wall_ms ? (sluice_ns)(first_ms - wall_ms) * SL_MS_NS : SL_MS_NS;
+}
+
 /* Quotas of the key's own that have ended. */
 static void remove_ended(const struct slr_call *call, struct slr_key *key) {
 	for (uint32_t i = slr_value_count(key->value); i-- > 0;) {

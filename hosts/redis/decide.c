@@ -35,7 +35,13 @@ static inline void set_up(struct slr_call *call, struct slr_part *m) {
 static enum slr_failure charge_alone(const struct slr_call *call, struct slr_part *m, uint32_t count) {
 	const struct slr_change change = {.charge = call->asked.cost};
 	enum slr_failure failure;
-	failure = !m->cell.there && count >= SLR_COUNTERS_MAX ? SLR_TOO_MANY_COUNTERS : slr_part_plan(call, m, &change);
+	if (!m->cell.there && count >= SLR_COUNTERS_MAX) {
+		if (!slr_key_reclaim(call, m->key))
+			return SLR_TOO_MANY_COUNTERS;
+		slr_part_reload(call, m);
+		slr_part_judge(call, m, call->asked.cost, true, m->cell.decision);
+	}
+	failure = slr_part_plan(call, m, &change);
 	if (failure == SLR_FINE)
 		slr_part_commit(call, m, &change);
 	return failure;

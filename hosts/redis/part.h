@@ -174,6 +174,13 @@ static inline uint32_t slr_key_begin(struct slr_key *key) {
 	return slr_value_count(key->value);
 }
 
+/* Where a key has as many counters as it may, and a charge needs another: removes those whose time is over. False: none
+ * was. Parts of the key are to be loaded again. */
+bool slr_key_reclaim(const struct slr_call *call, struct slr_key *key);
+
+/* The wait until the first of a key's counters can be removed, by the wall's clock; SLUICE_NEVER: none is known. */
+sluice_ns slr_key_first_end(const struct slr_call *call, struct slr_key *key);
+
 /* After the last change of a call: rows whose time is over go, and the value takes its smallest form. */
 void slr_key_settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before);
 

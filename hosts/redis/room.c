@@ -1,6 +1,7 @@
 /* Bounds of ours that a charge meets (contract 4.10): no error, but denials of the limits of that counter.
  *
- *   no memory, 256 counters at the key   SLUICE_BOUND_ROOM          again in a second, or a window where that is less
+ *   no memory                            SLUICE_BOUND_ROOM          again in a second, or a window where that is less
+ *   256 counters at the key              SLUICE_BOUND_ROOM          again when the first of them matters no more
  *   a log of 2^25 entries                SLUICE_BOUND_ROOM          again when the oldest is gone
  *   16,384 open reservations             SLUICE_BOUND_RESERVATIONS  again when the first of them has ended
  *   256 holds of fronts                  SLUICE_BOUND_HOLDS         again in a millisecond */
@@ -31,6 +32,9 @@ struct sl_shortage slr_shortage_of(const struct slr_call *call, struct slr_part 
 		break;
 	case SLR_LOG_TOO_LONG: /* until the oldest is gone */
 		shortage.wait_ns = next_of(call, m);
+		break;
+	case SLR_TOO_MANY_COUNTERS:
+		shortage.wait_ns = slr_key_first_end(call, m->key);
 		break;
 	default:
 		shortage.wait_ns = sl_min(MOMENT_NS, sl_max(m->cell.limit->window_ns, SL_MS_NS));

@@ -331,7 +331,9 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	limit = limit_of("5/1h");
 	call = redis_call(SL_OP_CHECK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
+	int64_t ends_ms = sl_ns_to_ms_ceil(call.asked.merged.retry_after_ns); /* of the window of 1 s, and some */
+	assert_in_range(ends_ms, 1000, 5000);
+	assert_bound(&call, 0, SLUICE_BOUND_ROOM, ends_ms);
 	assert_int_equal(slr_value_count(value), SLR_COUNTERS_MAX);
 	call.operation = SL_OP_LEASE;
 	call.id = 1;
@@ -339,7 +341,7 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	call.asked.ttl_ns = SL_MS_NS;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_int_equal(call.asked.granted, 0);
-	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
+	assert_bound(&call, 0, SLUICE_BOUND_ROOM, ends_ms);
 	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	slr_value_free(value);
@@ -363,13 +365,48 @@ static void test_each_key_of_a_call_has_its_room(void **state) {
 	call.keys[1].value = full;
 	call.key_count = call.asked.item_count = 2;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_bound(&call, 1, SLUICE_BOUND_ROOM, 1000);
+	assert_true(!call.asked.merged.allowed && call.each[1].bound == SLUICE_BOUND_ROOM);
 	assert_int_equal(call.keys[0].value, 0);
 	slr_value_free(call.keys[1].value);
 }
 
 static int64_t later_ms(void) {
 	return redis_wall_ms() + 10000;
+}
+
+/* Once the first of them matters no more, the next takes its place: one by itself, or of several limits. */
+static void test_a_full_key_has_room_when_its_first_counter_has_ended(void **state) {
+	struct sluice_limit limit, second = limit_of("sliding-log 5/2h");
+	char text[32];
+	(void)state;
+	for (uint32_t several = 0; several < 2; several++) {
+		slr_value value = 0;
+		for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
+			/* of the first of all it was not noted when it ends */
+			snprintf(text, sizeof text, "%s5/%ds", i == 1 ? "fixed-window " : "", i == 1 || i == 2 ? 1 : 3600 + i);
+			limit = limit_of(text);
+			do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
+		}
+		limit = limit_of("5/3h");
+		for (int later = 0; later < 2; later++) {
+			const sluice_ns now = NOW + (later ? 10000 : 0) * (sluice_ns)SL_MS_NS;
+			struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, now, 1);
+			call.wall_ms = later ? later_ms : redis_wall_ms;
+			call.items[1].limit = &second;
+			call.asked.item_count = 1 + several;
+			assert_int_equal(slr_decide(&call), SLR_FINE);
+			assert_int_equal(call.asked.merged.allowed, later);
+			assert_int_equal(call.keys[0].changed, later);
+			value = call.keys[0].value;
+			for (uint32_t i = 0; later && i <= several; i++) {
+				call = redis_call(SL_OP_PEEK, value, i == 0 ? &limit : &second, now, 1);
+				assert_int_equal(slr_decide(&call), SLR_FINE);
+				assert_int_equal(call.asked.merged.remaining, 4); /* it was charged */
+			}
+		}
+		assert_int_equal(slr_value_count(value), SLR_COUNTERS_MAX - 1 + several);
+		slr_value_free(value);
+	}
 }
 
 /* Decides a check on a value and does the same to its replica. */
@@ -531,6 +568,7 @@ int main(void) {
 		cmocka_unit_test(test_without_memory_a_retry_is_charged_again),
 		cmocka_unit_test(test_counters_of_one_key_are_bounded),
 		cmocka_unit_test(test_each_key_of_a_call_has_its_room),
+		cmocka_unit_test(test_a_full_key_has_room_when_its_first_counter_has_ended),
 		cmocka_unit_test(test_what_is_over_leaves_replicas),
 		cmocka_unit_test(test_a_member_has_the_same_number_on_every_node),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),
