@@ -134,6 +134,17 @@ def test_requests_that_no_limit_applies_to(sluice_bin, store, tmp_path):
     assert out == "1 4294967295 0 0\n" * 2
 
 
+def test_a_seventeenth_limit_is_decided_without_the_redis(sluice_bin, store, tmp_path):
+    """It denies all that costs anything: as here, so there, and the calls beside it are answered by the Redis."""
+    policy, log = tmp_path / "policy.yaml", tmp_path / "log"
+    policy.write_text("limits:\n" + "".join(f"  - {{name: l{n}, key: key, limit: 9/1h}}\n" for n in range(16)) +
+                      "  - {name: more, key: key, when: {key: a}, limit: 9/1h}\n")
+    log.write_text("1000 a 0\n2000 b\n3000 a\n4000 a 0\n5000 b\n")
+    out = both(sluice_bin, *store, "--decisions", "--format", "ops", "-c", str(policy), str(log))
+    assert [line.split()[:3] for line in out.splitlines()] == [["1", "0", "0"], ["1", "8", "0"], ["0", "0", "-1"],
+                                                               ["1", "0", "0"], ["1", "7", "0"]]
+
+
 @pytest.mark.parametrize("way", ["module", "script"])
 def test_the_logs_time_is_not_the_walls(sluice_bin, redises, way):
     """Ten minutes pass at the Redis while a millisecond passes in the log: nothing has expired."""

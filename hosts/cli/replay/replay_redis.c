@@ -403,7 +403,8 @@ bool sl_replay_redis_decide(struct sl_replay_redis *redis, struct sluice_call *c
 	}
 	bool fine = send_calls(redis, calls, count, names, error);
 	for (uint32_t i = 0; i < count && fine; i++)
-		fine = calls[i].item_count == 0 || !calls[i].merged.allowed || read_answer(&redis->client, &calls[i], error);
+		fine = calls[i].item_count == 0 || calls[i].merged.index >= 0 /* not sent: is_blocked() */ ||
+		       read_answer(&redis->client, &calls[i], error);
 	redis->lost |= !fine; /* answers that nobody has read are still on their way */
 	return fine;
 }
