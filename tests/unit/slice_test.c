@@ -561,6 +561,20 @@ static void test_ending_gives_everything_back(void **state) {
 	assert_int_equal(take(1, now), SL_QUOTA_SLICE_NONE);
 }
 
+/* One is under way when the front end ends: what it grants goes back as well, and what was spent is told. */
+static void test_what_is_granted_after_the_end_goes_back(void **state) {
+	sluice_ns now = warm_up();
+	(void)state;
+	assert_int_equal(sl_quota_slices_under_way(bed.slices), 1);
+	assert_int_equal(sl_quota_slices_end(bed.slices, now), 1);
+	assert_true(bed.want != 0);
+	answer(bed.want, 900, 0, now);
+	assert_int_equal(sl_quota_slices_under_way(bed.slices), 1);
+	assert_int_equal(bed.want, 0);
+	answer(0, 900, 0, now);
+	assert_int_equal(sl_quota_slices_under_way(bed.slices), 0);
+}
+
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
@@ -588,6 +602,7 @@ int main(void) {
 		CASE(test_idle_slices_are_given_back_and_cold_leases_freed),
 		cmocka_unit_test_setup_teardown(test_slices_that_are_not_cold, set_up_long, tear_down),
 		CASE(test_ending_gives_everything_back),
+		CASE(test_what_is_granted_after_the_end_goes_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

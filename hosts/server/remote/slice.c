@@ -177,7 +177,7 @@ static bool order(struct sl_quota_slice *l, uint64_t want, sluice_ns now) {
 	                       .want = (uint32_t)sl_min(sl_max(want, l->lent), UINT32_MAX)};
 	SL_DEBUG_ASSERT(!l->asking);
 	sl_group_say(l->command, SL_OP_LEASE, &head);
-	if (l->slices->ended || !l->slices->options.send(l->slices->options.to, l))
+	if ((l->slices->ended && want != 0) || !l->slices->options.send(l->slices->options.to, l))
 		return false;
 	if (l->left > head.want - l->lent) { /* I2 */
 		sl_count(&l->slices->options.figures->returned, l->left - (head.want - l->lent));
@@ -357,6 +357,8 @@ void sl_quota_slice_answered(struct sl_quota_slice *l, const struct sl_answer *a
 		serve(l, now);
 		follow(l, now);
 	}
+	if (l->slices->ended && !l->asking && (l->left != 0 || l->spent != 0))
+		(void)order(l, 0, now); /* what was granted meanwhile goes back */
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
