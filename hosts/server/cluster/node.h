@@ -18,7 +18,7 @@ bool sl_node_send_now(struct sl_node *node, struct sl_pending_command *pending, 
 void sl_node_go_on(struct sl_node *node, sluice_ns now);
 /* Hands over what has been written to it. */
 void sl_node_flush(struct sl_node *node);
-/* Is there something that it has had since then and has not answered? */
+/* Has it had something since `since`, or for longer, that it has not answered? */
 bool sl_node_owes(const struct sl_node *node, sluice_ns since);
 /* Takes the first command from its line. */
 struct sl_pending_command *sl_node_shift(struct sl_node *node);

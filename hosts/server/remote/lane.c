@@ -538,7 +538,7 @@ static void wake(struct sl_lanes *lanes, struct sl_remote_call *remote) {
 	(void)look_again(lanes, remote);
 }
 
-/* Whether those nodes that owe it an answer give others theirs in time: then it is load that it waits for. */
+/* Whether those nodes that it has asked have owed no answer for long: then it is load that it waits for. */
 static bool is_behind_others(const struct sl_lanes *lanes, const struct sl_remote_call *remote) {
 	bool busy = true;
 	for (uint32_t i = 0; i < remote->call->call.item_count; i++) {

@@ -405,7 +405,7 @@ static void queue(struct sl_remote_call *remote) {
 }
 
 /* Has it waited for a slice until its time was over? Then nobody is asked any more: what would be charged now would be
- * charged for nobody. Those nodes that answer others in time are not away. */
+ * charged for nobody. Nodes that owe no answer are not away. */
 static bool ends_late(struct sl_remote_call *remote) {
 	const struct sl_fleet *fleet = fleet_of(remote);
 	bool busy = true;
