@@ -159,7 +159,28 @@ void judge_expiring(struct sim_node *node, struct sim_entry *entry) {
 			         counter->key, node->number, used);
 		else if (used != 0 && !shards_is_stale(world, node, counter))
 			judge_lost(world, counter, used);
+		if (sim_node_leads(node) && !shards_is_stale(world, node, counter)) {
+			counter->expired_at = world->time.now;
+			counter->expired_clock = sim_node_now(node);
+		}
 	}
+}
+
+/* By a clock that is behind it counts yet, and nobody knows of it any more: windows that are over begin again. */
+void judge_clock_reopened(struct world *world, const struct sim_node *node, struct sim_counter *counter) {
+	const sluice_ns now = sim_node_now(node), longest = 2 * counter->limit->limit.window_ns;
+	uint64_t forgotten = 0;
+	if (counter->expired_clock <= now)
+		return;
+	for (uint32_t back = 1; back <= counter->count && back <= RING; back++) {
+		const struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
+		if (one->until + longest <= now)
+			break;
+		forgotten += one->at <= counter->expired_at ? one->cost : 0;
+	}
+	counter->expired_clock = 0;
+	if (forgotten != 0)
+		judge_lost(world, counter, forgotten);
 }
 
 /* The clock of a counter's node was another a moment ago. If it is ahead of that, what is held for fronts ends at once,
@@ -177,6 +198,7 @@ void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_
 			ended += holds->list[h].cost;
 	if (ended != 0 && now > before + SIM_MS)
 		judge_lost(world, counter, ended);
+	judge_clock_reopened(world, node, counter);
 }
 
 static void look_at(struct world *world, struct sim_counter *counter) {

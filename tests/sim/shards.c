@@ -356,8 +356,10 @@ void shards_finish_move(struct world *world) {
 		return;
 	for (uint32_t c = 0; c < world->counter_count; c++) {
 		migrate_one(world, &world->counters[c]);
-		if (world->counters[c].slot == slot)
-			(void)overrides_since(world, &world->counters[c], now_of(world));
+		if (world->counters[c].slot != slot)
+			continue;
+		(void)overrides_since(world, &world->counters[c], now_of(world));
+		judge_clock_reopened(world, to, &world->counters[c]);
 	}
 	world->moving = false;
 	from->view.goes[slot] = to->view.comes[slot] = SIM_NOBODY;

@@ -100,6 +100,7 @@ struct sim_counter {
 	struct sim_loss losses[64]; /* the newest, a ring */
 	uint32_t loss_count;
 	uint64_t admitted, unknown, lost;
+	sluice_ns expired_at, expired_clock; /* when its key went last, by the world's clock and by its node's */
 	bool sliced;       /* it may have been */
 	uint64_t base, base_unknown; /* charged - admitted, and what was unknown, at the last look */
 	bool has_base;
@@ -255,6 +256,8 @@ void judge_lost(struct world *world, struct sim_counter *counter, uint64_t cost)
 uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_ns at);
 /* A counter's node has another clock now, or it has another node. */
 void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_counter *counter, sluice_ns before);
+/* The same of a counter whose key has gone by the clock before, and is not yet to go by this one. */
+void judge_clock_reopened(struct world *world, const struct sim_node *node, struct sim_counter *counter);
 /* A key goes whose time is over. */
 void judge_expiring(struct sim_node *node, struct sim_entry *entry);
 /* All faults are over and all is settled: what was charged is what was admitted. */
