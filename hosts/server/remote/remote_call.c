@@ -170,15 +170,24 @@ static void deny_for_load(struct sl_remote_call *remote, uint32_t items) {
 	}
 }
 
-/* Can it be denied, because too many others were before it? */
+/* Can it be denied, because too many others were before it? What gives something back never is. */
 static bool can_be_denied(const struct sl_remote_call *remote) {
-	return sl_operation_is(remote->verb, SL_OPS_CHARGING | SL_OP_BIT(PEEK)) && !fleet_of(remote)->closing;
+	return sl_operation_is(remote->call->call.operation, SL_OPS_CHARGING | SL_OP_BIT(PEEK));
+}
+
+/* Does it end what it holds now? Then no group of it waits for others, or is denied for them. */
+static bool ends_holds(const struct sl_remote_call *remote) {
+	return remote->verb == SL_OP_CONFIRM || remote->verb == SL_OP_BESIDE;
+}
+
+static bool can_group_be_denied(const struct sl_remote_call *remote) {
+	return can_be_denied(remote) && !ends_holds(remote) && !fleet_of(remote)->closing;
 }
 
 /* What answers nothing. */
 static void refuse(struct sl_remote_call *remote, struct sl_group *group, const struct sl_answer *answer) {
 	remote->late = remote->late || answer->kind == SL_ANSWER_LATE;
-	if (answer->kind == SL_ANSWER_LATE && answer->ours && can_be_denied(remote)) {
+	if (answer->kind == SL_ANSWER_LATE && answer->ours && can_group_be_denied(remote)) {
 		deny_for_load(remote, items_of(group));
 		group->result = GROUP_UNKNOWN;
 		return;
@@ -290,7 +299,7 @@ static void send_group(struct sl_remote_call *remote, struct sl_group *group) {
 	struct sl_head head = remote->whole ? whole_head(remote, group) : sl_group_head(fleet_of(remote), group);
 	sl_group_say(group, remote->verb, &head);
 	group->ask.deadline = remote->batch->deadline;
-	group->ask.at_once = remote->verb == SL_OP_CONFIRM || remote->verb == SL_OP_BESIDE;
+	group->ask.at_once = ends_holds(remote);
 	if (group->ask.at_once) /* what is granted is not lost for being granted late */
 		group->ask.deadline =
 			sl_max(group->ask.deadline, sl_loop_now(fleet_of(remote)->loop) + fleet_of(remote)->budget_ns / 4);
@@ -298,7 +307,7 @@ static void send_group(struct sl_remote_call *remote, struct sl_group *group) {
 	group->result = GROUP_ASKED;
 	if (sl_fleet_ask(fleet_of(remote), group)) {
 		remote->pending++;
-	} else if (can_be_denied(remote) && sl_fleet_is_busy(fleet_of(remote), group->number)) {
+	} else if (can_group_be_denied(remote) && sl_fleet_is_busy(fleet_of(remote), group->number)) {
 		deny_for_load(remote, items_of(group)); /* as many are under way as there is room for */
 		group->result = GROUP_FAILED;
 	} else
@@ -385,19 +394,13 @@ static void send_groups(struct sl_remote_call *remote) {
 		sl_remote_call_go_on(remote);
 }
 
-static bool is_never_denied(const struct sl_remote_call *remote) {
-	const sluice_operation operation = remote->call->call.operation;
-	return operation == SLUICE_REFUND || operation == SLUICE_RESET || operation == SLUICE_RELEASE ||
-	       operation == SLUICE_RENEW || operation == SLUICE_COMMIT;
-}
-
 /* After those that share a counter with it. */
 static void queue(struct sl_remote_call *remote) {
 	struct sl_lanes *lanes = fleet_of(remote)->lanes;
 	if (remote->verb == SL_OP_CHECK && !remote->whole)
 		remote->verb = SL_OP_HOLD; /* out of what is held for all of them */
 	if (!sl_lanes_join(lanes, remote, remote->verb != SL_OP_HOLD)) { /* our own queue is full */
-		if (!is_never_denied(remote))
+		if (can_be_denied(remote))
 			deny_for_load(remote, UINT32_MAX);
 		expire(remote, false);
 	} else if (!remote->batch->starting)
@@ -534,7 +537,7 @@ static void take_turn(struct sl_remote_call *remote) {
 static void expire(struct sl_remote_call *remote, bool for_node) {
 	static const struct sl_answer late = {.kind = SL_ANSWER_LATE};
 	sluice_err err = SLUICE_OK;
-	if (for_node || is_never_denied(remote)) {
+	if (for_node || !can_be_denied(remote)) {
 		for (uint32_t i = 0; i < remote->call->call.item_count; i++)
 			if (remote->items[i].state == SL_ITEM_TO_ASK)
 				fail_items(remote, (uint32_t)1 << i, &late, false);
