@@ -45,7 +45,10 @@ static void on_start(uv_timer_t *timer) {
 
 void sl_pretouch_start(struct sl_server *server) {
 	uv_timer_t *timer = &server->pretouch.delay;
-	if (!sl_policy_settings(server->policy->policy)->pretouch)
+	pthread_mutex_lock(&server->policy_lock);
+	const bool wanted = sl_policy_settings(server->policy->policy)->pretouch;
+	pthread_mutex_unlock(&server->policy_lock);
+	if (!wanted)
 		return;
 	uv_timer_init(&server->workers[0].loop, timer);
 	timer->data = server;

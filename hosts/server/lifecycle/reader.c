@@ -105,10 +105,7 @@ void *sl_reader_ask(void *to, bool waits) {
 }
 
 static bool not_waited_for(struct sl_server *server, struct sl_reload *outcome, const char *what, const char *why) {
-	*outcome = (struct sl_reload){.taken_over = false};
-	pthread_mutex_lock(&server->policy_lock);
-	outcome->limit_count = sl_policy_limit_count(server->policy->policy);
-	pthread_mutex_unlock(&server->policy_lock);
+	*outcome = (struct sl_reload){.taken_over = false, .limit_count = sl_server_limit_count(server)};
 	sl_reload_say(outcome, "%s%s", what, why);
 	return true;
 }

@@ -260,6 +260,28 @@ static void note(struct sl_server *server, const struct sl_reload *outcome) {
 		atomic_store_explicit(&figures->reloaded_ns, sluice_store_now(server->store), memory_order_relaxed);
 }
 
+/* With the policy's lock in hand. */
+static uint32_t limit_count(const struct sl_server *server) {
+	return sl_policy_limit_count(server->policy->policy);
+}
+
+static void tell_ready(const struct sl_server *server) {
+	sl_notify("READY=1\nSTATUS=serving %u limits", limit_count(server));
+}
+
+uint32_t sl_server_limit_count(struct sl_server *server) {
+	pthread_mutex_lock(&server->policy_lock);
+	const uint32_t count = limit_count(server);
+	pthread_mutex_unlock(&server->policy_lock);
+	return count;
+}
+
+void sl_server_tell_ready(struct sl_server *server) {
+	pthread_mutex_lock(&server->policy_lock);
+	tell_ready(server);
+	pthread_mutex_unlock(&server->policy_lock);
+}
+
 /* What a reading comes to, told to systemd, counted and logged. */
 static void change_over(struct sl_server *server, struct sl_policy_reading *reading, struct sl_reload *outcome) {
 	struct sl_shared_policy *policy = sl_policy_prepare(server->options, reading, outcome, &server->reader.followed);
@@ -272,7 +294,7 @@ static void change_over(struct sl_server *server, struct sl_policy_reading *read
 		sl_notify_reloading();
 		use_policy(server, policy, outcome);
 		note(server, outcome);
-		sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+		tell_ready(server);
 	}
 	pthread_mutex_unlock(&server->policy_lock);
 }
@@ -288,9 +310,7 @@ void sl_server_reload(struct sl_server *server, struct sl_reload *outcome) {
 		sl_policy_file_read(&reading, server->options->policy_file, true);
 		change_over(server, &reading, outcome);
 	}
-	pthread_mutex_lock(&server->policy_lock);
-	outcome->limit_count = sl_policy_limit_count(server->policy->policy);
-	pthread_mutex_unlock(&server->policy_lock);
+	outcome->limit_count = sl_server_limit_count(server);
 	sl_reload_tell(server->options, outcome);
 }
 

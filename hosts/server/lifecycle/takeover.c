@@ -5,6 +5,7 @@
 #include "hosts/server/lifecycle/takeover.h"
 
 #include "hosts/server/lifecycle/accept.h"
+#include "hosts/server/lifecycle/reload.h"
 #include "hosts/server/net/parcel.h"
 
 #include <errno.h>
@@ -116,7 +117,7 @@ static void take_in(struct sl_server *server, int fd, const char *bytes, size_t 
 
 static void introduce(struct sl_server *server) {
 	server->introduced = true;
-	sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+	sl_server_tell_ready(server);
 }
 
 static void end(struct sl_server *server) {
