@@ -57,7 +57,7 @@ DECIDING = {
                "sl_subs_prepare", "sl_subs_write", "refund_end", "sl_subs_prepare_refund", "sl_subs_refund",
                "sl_subs_count", "correct_cell", "sl_subs_correct"),
     "ledger.c": ("sl_ledger_ended", "sl_ledger_debt", "sl_reservation_of", "sl_correct_bytes", "sl_correct", "flush",
-                 "add_returns", "returned", "decide", "wait_for", "step_by_copies", "ms_of", "next_share",
+                 "add_returns", "returned", "decide", "wait_for", "step_by_copies", "ms_at", "next_share",
                  "find_shares", "sharing_behind", "log_used", "first_end", "log_wait", "step_log", "sl_ledger_step"),
     "terms.c": ("end_of", "forgiven_at", "counting", "sl_strikes_stand", "sl_strikes_judge", "sl_strikes_add",
                 "sl_strikes_life"),
@@ -203,7 +203,7 @@ UNSEEN = {
     ("ledger.c", "wait_for", "low = (uint32_t)sl_max(middle + 1, sl_min(after, high));", 1): DAMAGED,
     ("ledger.c", "wait_for",
      "return wait < SLUICE_NEVER - 1 - (from - v->t) ? wait + (from - v->t) : SLUICE_NEVER - 1;", 1): SAME,
-    ("ledger.c", "ms_of", "return it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);", 1):
+    ("ledger.c", "ms_at", "return instant / SL_MS_NS + (instant % SL_MS_NS != 0);", 1):
         "whole milliseconds, as the worlds ask, are all one more, and are only compared with each other",
     ("ledger.c", "find_shares", "for (uint32_t i = 0; i < v->ledger->count && i < SHARES_MAX; i++)", 1):
         "what stands after the last one has a share that nobody reads",

@@ -4,8 +4,8 @@ each within a minute of processor. What it does not find here it would not find 
     tests/run --only sim/planted            all of them
     pytest tests/sim/planted_test.py -k moved -s
 
-Each is a text that stands once in a file, and what is put in its place: when the code has moved on, the test fails and
-says so, and the mistake is planted anew where it now belongs.
+Each is a text that stands once in a file, and what is put in its place: when the code has moved on,
+tests/tools/mistakes_test.py fails and says so, and the mistake is planted anew where it now belongs.
 """
 import os
 import re
@@ -32,9 +32,8 @@ PLANTED = {
         (REMOTE + "lane.c", "if (command != NULL && (may_hold || lane->left != 0))",
          "if (command != NULL && may_hold)"),
     "a late answer counted":
-        (CLUSTER + "nodes.c", "\tstruct sl_node_ask *ask = pending->ask;\n\tconst struct sl_answer late",
-         "\tif (pending->node->first == pending)\n\t\t(void)sl_node_shift(pending->node);\n"
-         "\tstruct sl_node_ask *ask = pending->ask;\n\tconst struct sl_answer late"),
+        (CLUSTER + "nodes.c", "\task->answered(ask, &late);",
+         "\tif (node->first == pending)\n\t\t(void)sl_node_shift(node);\n\task->answered(ask, &late);"),
     "a clock leap":
         ("src/algo/log.c", "\t\tnow_ms = log->last_ms;\n\t\tlog->t = now_ms * SL_MS_NS;",
          "\t\tnow_ms += log->window_ms;"),
@@ -98,13 +97,18 @@ def flags():
         return shlex.split(file.read())
 
 
-def plant(flags, tmp_path, path, *texts):
-    """`texts` are pairs: what stands there, and what is put in its place."""
+def planted(path, *texts):
+    """The source with the mistake. `texts` are pairs: what stands there, and what is put in its place."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         source = file.read()
     for text, instead in zip(texts[::2], texts[1::2], strict=True):
         assert source.count(text) == 1, f"{path} has this {source.count(text)} times, expected once: {text}"
         source = source.replace(text, instead)
+    return source
+
+
+def plant(flags, tmp_path, path, *texts):
+    source = planted(path, *texts)
     copy = tmp_path / os.path.basename(path)
     copy.write_text(source)
     made = str(copy) + ".o"
