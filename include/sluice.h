@@ -67,6 +67,8 @@ typedef uint64_t sluice_ns;
 
 enum {
 	SLUICE_ITEMS_MAX = 16,       /* limits in one decision */
+	SLUICE_BEYOND_MAX = 16,      /* limits of a policy that apply to a request, and found no place among those */
+	SLUICE_MATCHED_MAX = SLUICE_ITEMS_MAX + SLUICE_BEYOND_MAX,
 	SLUICE_KEY_BYTES_MAX = 1024, /* bytes of a key or of an attribute's value, at every door */
 	SLUICE_NAME_BYTES_MAX = 64,  /* bytes of the name of a limit or an attribute */
 	SLUICE_ID_BYTES_MAX = 64,    /* bytes of the id of a lease, a reservation or a retried request */
@@ -596,13 +598,14 @@ struct sluice_attribute {
 	struct sluice_bytes name, value; /* name 1..SLUICE_NAME_BYTES_MAX bytes */
 };
 
-/* The limits of a policy that apply to one request. */
+/* The limits of a policy that apply to one request. Those of a call are the first `count`. Those that found no place
+ * among them, because SLUICE_ITEMS_MAX others apply, are the `beyond` ones from SLUICE_ITEMS_MAX on: they have
+ * SLUICE_BOUND_LIMITS, and their counters are not read. */
 struct sluice_match {
 	uint32_t count;
-	struct sluice_item items[SLUICE_ITEMS_MAX]; /* they point into the policy and into the caller's buffer */
-	uint32_t position[SLUICE_ITEMS_MAX];        /* of each limit in the policy file, from 0 */
-	uint32_t beyond; /* 1 + the position of an observed limit that was left out, because SLUICE_ITEMS_MAX others apply;
-	                  * 0: none */
+	uint32_t beyond; /* at most SLUICE_BEYOND_MAX: more are not kept */
+	struct sluice_item items[SLUICE_MATCHED_MAX]; /* they point into the policy and into the caller's buffer */
+	uint32_t position[SLUICE_MATCHED_MAX];        /* of each limit in the policy file, from 0 */
 };
 
 /* Finds the limits that apply to a request, and encodes their keys. `ip`, `path`, `method` and `host` are first brought
@@ -613,7 +616,8 @@ struct sluice_match {
  * An item has a cost of its own if the `cost` of its limit is a number. Clear that cost for a request that costs
  * nothing, and for one with `upto`.
  * If more than SLUICE_ITEMS_MAX limits apply, the first enforced one beyond those takes the last place and denies: its
- * item has SLUICE_BOUND_LIMITS. A call of these items charges nothing; it is allowed only if it costs nothing.
+ * item has SLUICE_BOUND_LIMITS. A call of these items charges nothing; it is allowed only if it costs nothing. The
+ * limit that had the last place is then among those `beyond`.
  * Returns SLUICE_OK; SLUICE_E_MISUSE if an attribute is given twice; SLUICE_E_RANGE if a name is too long or the buffer
  * too small. Allocates nothing. Passes once over the policy's limits. */
 #define SLUICE_MATCH_BYTES_MAX ((size_t)512 * 1024)

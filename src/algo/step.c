@@ -8,6 +8,14 @@ const char *sluice_bound_name(sluice_bound bound) {
 	return (unsigned)bound < SLUICE_BOUNDS ? names[bound] : names[SLUICE_BOUND_NONE];
 }
 
+void sl_decide_unread(const struct sluice_item *item, bool costs, struct sluice_decision *decision) {
+	uint64_t capacity = item->limit->derived[SL_CAPACITY];
+	SL_ASSERT(item->bound < SLUICE_BOUNDS);
+	sl_decide_room(decision, capacity, capacity, 0);
+	if (item->bound != SLUICE_BOUND_NONE)
+		sl_decide_beyond(decision, item->bound, costs);
+}
+
 bool sl_decide_blocked(const struct sluice_call *call) {
 	bool blocked = false, costs = call->cost != 0;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -15,13 +23,8 @@ bool sl_decide_blocked(const struct sluice_call *call) {
 		costs = costs || call->items[i].cost != 0;
 	}
 	for (uint32_t i = 0; i < call->item_count && blocked; i++) {
-		const struct sluice_item *item = &call->items[i];
-		uint64_t capacity = item->limit->derived[SL_CAPACITY];
-		SL_ASSERT(item->bound < SLUICE_BOUNDS);
-		sl_decide_room(&call->each[i], capacity, capacity, 0);
+		sl_decide_unread(&call->items[i], costs, &call->each[i]);
 		call->each[i].index = (int32_t)i;
-		if (item->bound != SLUICE_BOUND_NONE)
-			sl_decide_beyond(&call->each[i], item->bound, costs);
 	}
 	return blocked;
 }

@@ -179,6 +179,10 @@ static inline void sl_decide_beyond(struct sluice_decision *decision, uint8_t bo
 	}
 }
 
+/* Answers a limit without its counter: by the bound that it has met before the call, or as if it were unused.
+ *  costs  whether anything of the call costs anything */
+void sl_decide_unread(const struct sluice_item *item, bool costs, struct sluice_decision *decision);
+
 /* Where a limit of a call has met a bound before (sluice_item.bound), answers it without any counter: fills `each`, by
  * which that limit denies, unless nothing of the call costs anything, and others stand as if they were unused. Returns
  * whether there is one. For hosts whose counters are elsewhere. */

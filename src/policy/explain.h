@@ -12,7 +12,7 @@ enum sl_why {
 	SL_WHY_MEMBER,    /* whom it counts is absent */
 	SL_WHY_KEY,       /* a part of its key is */
 	SL_WHY_BEYOND,    /* observed, and after as many as one request can have */
-	SL_WHY_LATER,     /* it comes after the limit that denies for being one too many */
+	SL_WHY_LATER,     /* one of the limits that apply denies for being one too many */
 };
 
 enum {

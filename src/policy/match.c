@@ -303,29 +303,44 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
 
-/* Adds the item of a limit that counts. One after as many as can be decided: one that is only observed is noted;
- * another takes the last place, and denies, whatever else counts: SL_WHY_LATER are all after it. */
-static inline enum sl_why add_item(struct sluice_match *match, struct sluice_item *item, uint32_t position) {
-	uint32_t at = match->count;
-	if (at == SLUICE_ITEMS_MAX) {
-		if (item->observed) {
-			match->beyond = match->beyond != 0 ? match->beyond : position + 1;
-			return SL_WHY_BEYOND;
-		}
-		item->bound = SLUICE_BOUND_LIMITS;
-		item->ttl_ns = 0;
-		at--;
-	} else {
-		match->count++;
+static inline bool is_blocked(const struct sluice_match *match) {
+	return match->count == SLUICE_ITEMS_MAX && match->items[SLUICE_ITEMS_MAX - 1].bound == SLUICE_BOUND_LIMITS;
+}
+
+/* Keeps a limit that has no place among those that are decided. One that is enforced takes the last place, and denies,
+ * whatever else counts; then the one that had that place has none. It is kept even if SLUICE_BEYOND_MAX are. */
+static __attribute__((noinline)) enum sl_why add_beyond(struct sluice_match *match, const struct sluice_item *item,
+                                                        uint32_t position) {
+	enum { LAST = SLUICE_ITEMS_MAX - 1 };
+	const bool takes = !item->observed && !is_blocked(match), full = match->beyond == SLUICE_BEYOND_MAX;
+	const uint32_t at = SLUICE_ITEMS_MAX + match->beyond - full;
+	if (full && !takes)
+		return SL_WHY_LATER;
+	match->items[at] = takes ? match->items[LAST] : *item;
+	match->position[at] = takes ? match->position[LAST] : position;
+	match->items[at].bound = SLUICE_BOUND_LIMITS;
+	match->items[at].ttl_ns = 0;
+	match->beyond += !full;
+	if (takes) {
+		match->items[LAST] = *item;
+		match->items[LAST].bound = SLUICE_BOUND_LIMITS;
+		match->items[LAST].ttl_ns = 0;
+		match->position[LAST] = position;
 	}
-	match->items[at] = *item;
-	match->position[at] = position;
-	return item->bound == SLUICE_BOUND_NONE ? SL_WHY_COUNTS : SL_WHY_LATER;
+	return SL_WHY_BEYOND;
+}
+
+/* Adds the item of a limit that counts. SL_WHY_BEYOND: there is no place for it, but it is kept; SL_WHY_LATER: not. */
+static inline enum sl_why add_item(struct sluice_match *match, const struct sluice_item *item, uint32_t position) {
+	if (match->count == SLUICE_ITEMS_MAX)
+		return add_beyond(match, item, position);
+	match->items[match->count] = *item;
+	match->position[match->count++] = position;
+	return SL_WHY_COUNTS;
 }
 
 bool sl_match_add(struct sluice_match *match, const struct sluice_item *item, uint32_t position) {
-	struct sluice_item added = *item;
-	return add_item(match, &added, position) == SL_WHY_COUNTS;
+	return add_item(match, item, position) == SL_WHY_COUNTS;
 }
 
 /* A request while it is matched. */
@@ -350,12 +365,12 @@ static inline __attribute__((always_inline)) bool match_limit(struct matching *m
 		return true;
 	if (m->out->overflow)
 		return false;
-	enum sl_why added = add_item(m->match, &item, position);
-	if (added == SL_WHY_BEYOND)
-		m->out->at = start;
-	else
+	if (add_item(m->match, &item, position) != SL_WHY_LATER) {
 		*key = item.key;
-	return added != SL_WHY_LATER;
+		return true;
+	}
+	m->out->at = start;
+	return !is_blocked(m->match);
 }
 
 /* An index is asked before the first limit puts its route among the values. */
@@ -471,8 +486,7 @@ uint32_t sl_policy_told_count(const struct sluice_policy *policy) {
 void sl_policy_explain(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
                        struct sluice_bytes member, const struct sluice_match *match,
                        void (*tell)(void *to, const struct sl_policy_told *told), void *to) {
-	const bool too_many =
-		match->count == SLUICE_ITEMS_MAX && match->items[SLUICE_ITEMS_MAX - 1].bound == SLUICE_BOUND_LIMITS;
+	const bool too_many = is_blocked(match);
 	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
 	struct sl_route_places places;
 	struct forms forms;

@@ -301,8 +301,8 @@ SLUICE_MUST_USE sluice_err sl_policy_match_more(const struct sluice_policy *poli
                                                 struct sluice_match *match, void *buffer, size_t buffer_bytes,
                                                 size_t *buffer_used);
 
-/* Adds one limit to a match. One that finds no place, SLUICE_ITEMS_MAX having come before, is noted where it is only
- * observed; else it takes the last place, and denies. False: it found none. */
+/* Adds one limit to a match. One that finds no place, SLUICE_ITEMS_MAX having come before, is among those beyond if it
+ * is only observed; else it takes the last place, and denies. False: it found none. */
 bool sl_match_add(struct sluice_match *match, const struct sluice_item *item, uint32_t position);
 
 /* What item `i` < match->count of a match gets while the store cannot answer it. Observed, it denies nobody: never

@@ -217,11 +217,14 @@ def test_a_seventeenth_limit_denies(place):
         status, headers, body = web.ask("POST", "/v1/admit", {"attributes": {"ip": "192.0.2.1", "plan": "pro"}})
         assert (status, body["limit"], body["bound"], body["retry_after_ms"]) == (429, "more", "limits", -1)
         assert "Retry-After" not in dict(headers)
-        assert [limit.get("bound") for limit in body["limits"]] == [None] * 15 + ["limits"]
+        assert [limit.get("bound") for limit in body["limits"]] == [None] * 15 + ["limits"] * 2
+        assert [limit["name"] for limit in body["limits"][15:]] == ["more", "tight"], "it has the last one's place"
         proxied = {"X-Forwarded-For": "192.0.2.1", "X-Plan": "pro"}
         assert one.http().ask("GET", "/v1/auth/forward", headers=proxied)[0] == 429
         explained = r.call("SLUICE.EXPLAIN", 1, "ip", "192.0.2.1", "plan", "pro")
-        assert len(explained) == 16 and explained[15][0] == b"more" and explained[15][9:] == [b"bound", b"limits"]
+        assert [row[0] for row in explained[15:]] == [b"more", b"tight"]
+        for row, quota in zip(explained[15:], (50, 3)):
+            assert row[3:] == [0, quota, 0, -1, 0, 0, b"bound", b"limits"]
         reply = r.call("SLUICE.ADMIT", 0, "ip", "192.0.2.1", "plan", "pro")
         assert (reply[:4], reply[6:]) == ([1, 50, 0, 0], [16, b"more"]), "what costs nothing is allowed"
         status, _, body = web.ask("POST", "/v1/admit", {"attributes": {"ip": "192.0.2.1", "plan": "pro"}, "cost": 0})
@@ -233,13 +236,39 @@ def test_a_seventeenth_limit_denies(place):
     nothing_failed(one)
 
 
+def test_all_limits_that_find_no_place_are_shown_and_counted(place):
+    """The 16th, whose place the 17th takes, and those after that: enforced or observed, in the file's order."""
+    watched = [", observe: true" if n in (15, 18) else "" for n in range(20)]
+    one = place.start([f"name: n{n}, key: ip, limit: fixed-window {10 + n}/365d{watched[n]}" for n in range(20)])
+    want = [(f"n{n}", "limits", n in (15, 18)) for n in (16, 15, 17, 18, 19)]
+    with one.resp() as r, one.http() as web:
+        for _ in range(2):
+            status, _, body = web.ask("POST", "/v1/admit", {"attributes": {"ip": "192.0.2.1"}})
+            assert (status, body["limit"], len(body["limits"])) == (429, "n16", 20)
+            assert [(limit["name"], limit["bound"], limit["observed"]) for limit in body["limits"][15:]] == want
+            assert all((limit["key"], limit["allowed"]) == ("ip=192.0.2.1", False) for limit in body["limits"][15:])
+        explained = r.call("SLUICE.EXPLAIN", 1, "ip", "192.0.2.1")
+        assert [(row[0].decode(), row[-1].decode()) for row in explained[15:]] == [pair[:2] for pair in want]
+        for reply in pipelined(r, [("SLUICE.ADMIT", 1, "ip", f"192.0.2.{n % 2}") for n in range(6)]):
+            assert (reply[0], reply[7]) == (0, b"n16")
+    for name, _, observed in want:
+        decision, other = ("shadow_denied", "denied") if observed else ("denied", "shadow_denied")
+        assert figure(one, "sluice_bounds_total", policy=name, bound="limits") == 8
+        assert figure(one, "sluice_decisions_total", policy=name, decision=decision) == 8
+        assert not figure(one, "sluice_decisions_total", policy=name, decision=other)
+    nothing_failed(one)
+
+
 def test_a_seventeenth_limit_that_is_observed_only_notes_it(place):
     one = place.start([*SIXTEEN, MORE + ", observe: true"])
     with one.resp() as r:
         assert allowed(r, 5, ip="192.0.2.1", plan="pro") == 3
         assert admit(r, ip="192.0.2.1", plan="pro")[7] == b"tight"
-    assert figure(one, "sluice_bounds_total", policy="more", bound="limits") == 6
-    assert figure(one, "sluice_decisions_total", policy="more", decision="shadow_denied") == 6
+        status, _, body = one.http().ask("POST", "/v1/admit", {"attributes": {"ip": "192.0.2.9", "plan": "pro"}})
+        last = body["limits"][16]
+        assert (status, last["name"], last["allowed"], last["observed"]) == (200, "more", False, True)
+    assert figure(one, "sluice_bounds_total", policy="more", bound="limits") == 7
+    assert figure(one, "sluice_decisions_total", policy="more", decision="shadow_denied") == 7
     nothing_failed(one)
 
 

@@ -239,8 +239,8 @@ static void test_room_taken_back(void **state) {
 	sluice_policy_free(policy);
 }
 
-/* Sixteen limits apply; the seventeenth takes the last place, and denies, unless it does not apply after all. Whatever
- * is only observed behind sixteen is noted, and the first of those. */
+/* Sixteen limits apply; the seventeenth takes the last place, and denies, unless it does not apply after all. Those
+ * without a place are beyond: the one whose place it took, and all after it. */
 static void test_sixteen(void **state) {
 	char yaml[4096];
 	struct sluice_attribute attributes[] = {{sl_str("ip"), sl_str("1")}, {sl_str("user"), sl_str("u")}};
@@ -257,7 +257,12 @@ static void test_sixteen(void **state) {
 		assert_int_equal(match.count, count < 16 ? count : 16);
 		assert_int_equal(match.items[match.count - 1].bound, count > 16 ? SLUICE_BOUND_LIMITS : SLUICE_BOUND_NONE);
 		assert_int_equal(match.position[match.count - 1], count > 16 ? 16 : count - 1);
-		assert_int_equal(match.beyond, 0);
+		assert_int_equal(match.beyond, count > 16 ? count - 16 : 0);
+		for (unsigned i = 0; i < match.beyond; i++) {
+			assert_int_equal(match.position[SLUICE_ITEMS_MAX + i], i == 0 ? 15 : 16 + i);
+			assert_int_equal(match.items[SLUICE_ITEMS_MAX + i].bound, SLUICE_BOUND_LIMITS);
+			assert_true(sl_bytes_equal(match.items[SLUICE_ITEMS_MAX + i].key, sl_str("ip=1")));
+		}
 		err = sluice_policy_match(policy, attributes, 1, &match, buffer, sizeof buffer);
 		assert_int_equal(err, SLUICE_OK); /* without a user the 17th falls away */
 		assert_int_equal(match.items[match.count - 1].bound, count > 17 ? SLUICE_BOUND_LIMITS : SLUICE_BOUND_NONE);
@@ -279,9 +284,14 @@ static void test_sixteen_and_observed_ones(void **state) {
 		if (last)
 			snprintf(yaml + len, sizeof yaml - len, "- {name: last, key: ip, limit: 1/1s}\n");
 		struct sluice_policy *policy = load(yaml);
-		assert_int_equal(sluice_policy_match(policy, &attribute, 1, &match, buffer, 128), SLUICE_OK);
+		assert_int_equal(sluice_policy_match(policy, &attribute, 1, &match, buffer, 256), SLUICE_OK);
 		assert_int_equal(match.count, 16);
-		assert_int_equal(match.beyond, 17);
+		assert_int_equal(match.beyond, SLUICE_BEYOND_MAX);
+		for (unsigned i = 0; i < SLUICE_BEYOND_MAX; i++) { /* the last of them lost its place among 16 */
+			bool enforced = last && i == SLUICE_BEYOND_MAX - 1;
+			assert_int_equal(match.position[SLUICE_ITEMS_MAX + i], enforced ? 15 : 16 + i);
+			assert_int_equal(match.items[SLUICE_ITEMS_MAX + i].observed, !enforced);
+		}
 		assert_int_equal(match.items[15].bound, last ? SLUICE_BOUND_LIMITS : SLUICE_BOUND_NONE);
 		assert_int_equal(match.position[15], last ? 166 : 15);
 		sluice_policy_free(policy);

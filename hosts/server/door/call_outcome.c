@@ -7,6 +7,7 @@
 
 #include "algo/rule.h"
 #include "base/operation.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/outcome_record.h"
 
 uint32_t sl_call_outcome_add_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
@@ -163,15 +164,21 @@ static void count_candidates(struct sl_door_context *context, const struct sl_ca
 	}
 }
 
-/* An observed limit that applies after so many as can be decided. */
+/* The limits that apply, and found no place among those that are decided. */
 static __attribute__((noinline)) void count_beyond(struct sl_door_context *context,
                                                    const struct sl_call_outcome *outcome) {
-	struct sl_row *row = row_of(context, outcome->beyond - 1);
-	if (row == NULL)
-		return;
-	sl_count(&row->decisions[outcome->transport][SL_VERDICT_SHADOW], 1);
-	sl_count(&row->hits[0], outcome->call->cost);
-	sl_count(&row->bounds[SLUICE_BOUND_LIMITS], 1);
+	const struct sluice_match *match = outcome->beyond;
+	const bool costs = sl_admission_costs(outcome->call);
+	for (uint32_t i = SLUICE_ITEMS_MAX; i < SLUICE_ITEMS_MAX + match->beyond; i++) {
+		const struct sluice_item *item = &match->items[i];
+		struct sl_row *row = row_of(context, match->position[i]);
+		if (row == NULL)
+			continue;
+		enum sl_verdict verdict = !costs ? SL_VERDICT_ALLOWED : item->observed ? SL_VERDICT_SHADOW : SL_VERDICT_DENIED;
+		sl_count(&row->decisions[outcome->transport][verdict], 1);
+		sl_count(&row->hits[!costs], !costs ? 0 : item->cost != 0 ? item->cost : outcome->call->cost);
+		sl_count(&row->bounds[item->bound], 1);
+	}
 }
 
 bool sl_call_outcome_fails_open(const struct sl_door_context *context, const struct sl_call_outcome *outcome) {
@@ -258,7 +265,7 @@ static void settle_each(struct sl_door_context *context, const struct sl_call_ou
 	count_candidates(context, outcome);
 	if (outcome->call->penalized != 0)
 		count_penalties(context, outcome);
-	if (outcome->beyond != 0)
+	if (outcome->beyond != NULL)
 		count_beyond(context, outcome);
 }
 

@@ -20,8 +20,8 @@
  *
  * Of limits in notation only the merged answer is there: they count once, in row 0, by the name of the limit that
  * decided. What an observed limit or a candidate would have denied is noted as denials are, apart from them: in the top
- * keys as kinds of their own, in the denial log as observed. Of an observed limit after the sixteenth (`beyond`) only
- * the count is known. */
+ * keys as kinds of their own, in the denial log as observed. Of limits that found no place among the sixteen of a
+ * request (`beyond`) only the figures tell. */
 #ifndef SL_CALL_OUTCOME_H
 #define SL_CALL_OUTCOME_H
 
@@ -55,7 +55,7 @@ struct sl_call_outcome {
 	enum sl_transport transport;
 	struct sl_undecided *undecided; /* of a request that the policy decides, filled by deciding and settling; NULL: no
 	                                 * on-error speaks, the caller is told that the store can't answer */
-	uint32_t beyond; /* as in struct sluice_match: an observed limit that is not looked at, and would have denied */
+	const struct sluice_match *beyond; /* of the limits that were matched, those that found no place; NULL: none */
 	struct sl_asker asker;
 };
 

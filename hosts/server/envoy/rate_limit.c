@@ -286,7 +286,7 @@ static void begin(const struct deciding *d, struct sl_rls_group *group) {
 		.candidate_of = group->candidate_of,
 		.transport = d->transport,
 		.undecided = &group->undecided,
-		.beyond = group->match.beyond,
+		.beyond = group->match.beyond != 0 ? &group->match : NULL,
 		.asker = {.attributes = worker->attributes, .attribute_count = worker->attribute_count}};
 }
 

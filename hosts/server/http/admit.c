@@ -60,7 +60,23 @@ static void choose_body(struct sl_http_view *view, const struct admitting *a, co
 		view->request_id = sl_slice(NULL, 0);
 }
 
+/* The limits that found no place, after those that are decided. */
+static void show_beyond(struct sl_http_view *view, const struct sluice_match *match,
+                        struct sluice_decision decisions[SLUICE_BEYOND_MAX]) {
+	const bool costs = sl_admission_costs(view->call);
+	for (uint32_t k = 0; k < match->beyond; k++) {
+		const struct sluice_item *item = &match->items[SLUICE_ITEMS_MAX + k];
+		const char *name = sluice_policy_limit_name(view->context->policy, match->position[SLUICE_ITEMS_MAX + k]);
+		sl_decide_unread(item, costs, &decisions[k]);
+		view->keys[view->count + k] = item->key;
+		view->limits[view->count + k] =
+			(struct sl_headers_limit){sl_str(name), item->limit, &decisions[k], item->observed};
+	}
+	view->beyond = match->beyond;
+}
+
 static void reply_match(struct admitting *a, const struct sluice_match *match) {
+	struct sluice_decision beyond[SLUICE_BEYOND_MAX];
 	struct sl_http_view view;
 	view.call = &a->question.call;
 	view.count = match->count;
@@ -77,6 +93,7 @@ static void reply_match(struct admitting *a, const struct sluice_match *match) {
 		view.keys[i] = item->key;
 		view.limits[i] = (struct sl_headers_limit){sl_str(name), item->limit, &a->question.each[i], item->observed};
 	}
+	show_beyond(&view, match, beyond);
 	sl_http_reply_decision(a->exchange, &view);
 }
 
@@ -239,7 +256,7 @@ void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct s
 	                                            .attribute_count = ask->attribute_count,
 	                                            .header = sl_http_header_of,
 	                                            .data = (void *)exchange->request},
-	                                  .beyond = a.match.beyond};
+	                                  .beyond = a.match.beyond != 0 ? &a.match : NULL};
 	if (!can_tell(&a)) {
 		deny_untold(&a, &outcome);
 		return;

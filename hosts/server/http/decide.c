@@ -110,6 +110,7 @@ void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http
 	struct sl_http_view view;
 	view.call = &question->call;
 	view.count = question->call.item_count;
+	view.beyond = 0;
 	view.candidate_of = NULL;
 	view.context = exchange->context;
 	view.id = id;

@@ -104,7 +104,7 @@ static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint3
 	put_bound(out, limit->decision);
 	if (view->next || view->style.explain)
 		sl_json_put_ms(out, "next_after_ms", limit->decision->next_after_ns);
-	if (view->style.explain) {
+	if (view->style.explain && i < view->count) {
 		put_candidate(out, view, i);
 		put_standing(out, view, i);
 		put_error(out, limit->limit);
@@ -131,7 +131,7 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 	if (view->failed_open)
 		sl_json_put_bool(out, "failed_open", true);
 	sl_json_open(out, "limits", '[');
-	for (uint32_t i = 0; i < view->count; i++)
+	for (uint32_t i = 0; i < view->count + view->beyond; i++)
 		put_limit(out, view, i);
 	sl_out_char(out, ']');
 }
@@ -165,7 +165,7 @@ static void put_ticket(struct sl_out *out, struct sluice_bytes id) {
 static size_t room_for(const struct sl_http_view *view) {
 	size_t room = 512 + SL_JSON_ROOM(SL_HTTP_ERROR_BYTES) + SL_HEADERS_ROOM_FIXED + SL_JSON_ROOM(view->id.len);
 	room += (size_t)(view->call->item_count - view->count) * (128 + SLUICE_LIMIT_TEXT_MAX);
-	for (uint32_t i = 0; i < view->count; i++)
+	for (uint32_t i = 0; i < view->count + view->beyond; i++)
 		room += 576 + SL_OWN_QUOTA_JSON_MAX + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX +
 		        SL_JSON_ROOM(view->keys[i].len) + (4 + 3 * 6) * view->limits[i].name.len;
 	return room + (view->denied != NULL ? SL_TEMPLATE_ROOM(view->denied->body.len) : 0);

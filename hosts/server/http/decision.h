@@ -19,8 +19,9 @@ struct sl_http_style {
 struct sl_http_view {
 	const struct sluice_call *call; /* call->each may be NULL where count is 0 */
 	uint32_t count;                 /* of the limits that are shown; those after them in the call are candidates */
-	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
-	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
+	uint32_t beyond;                /* limits after those that found no place in the call; only the list shows them */
+	struct sl_headers_limit limits[SLUICE_MATCHED_MAX];
+	struct sluice_bytes keys[SLUICE_MATCHED_MAX];
 	const uint8_t *candidate_of; /* for each candidate the limit that it belongs to; NULL where there are none */
 	const struct sl_door_context *context; /* of an explanation: where standings and quotas are looked up */
 	struct sluice_bytes id;      /* of what the caller holds now, or its ticket; len 0: nothing */

@@ -174,9 +174,14 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 	call.now = sl_admission_instant(call.now, found->items, found->count);
 	if (!peek(turn, &call))
 		return;
-	sl_reply_array(turn, found->count);
+	sl_reply_array(turn, found->count + found->beyond);
 	for (uint32_t i = 0; i < found->count; i++)
 		explain_one(turn, i, &each[i], call.now);
+	for (uint32_t i = SLUICE_ITEMS_MAX; i < SLUICE_ITEMS_MAX + found->beyond; i++) {
+		struct sluice_decision unread;
+		sl_decide_unread(&found->items[i], sl_admission_costs(&call), &unread);
+		explain_one(turn, i, &unread, call.now);
+	}
 }
 
 /* ---- why ------------------------------------------------------------------------------------------------------- */

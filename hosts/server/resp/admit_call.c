@@ -24,6 +24,8 @@ static inline sluice_err try_match(struct sl_resp_turn *turn, const struct sl_re
 
 sluice_err sl_resp_match(struct sl_resp_turn *turn, const struct sl_resp_matched *matched) {
 	struct sl_resp_worker *worker = turn->worker;
+	if (worker->match.beyond != 0) /* a call of the batch may be counted by it */
+		sl_resp_flush(turn);
 	sluice_err err = try_match(turn, matched);
 	if (err == SLUICE_E_RANGE && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
 		sl_resp_flush(turn);
@@ -51,7 +53,7 @@ void sl_resp_admit_join(struct sl_resp_turn *turn, struct sl_admission *admissio
 	call->item_count = sl_call_outcome_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
 	                                                  batch->candidate_of[index]);
 	batch->shown[index] = (uint8_t)found->count;
-	batch->beyond[index] = found->beyond;
+	batch->beyond[index] = found->beyond != 0;
 	batch->undecided[index] = (struct sl_undecided){0};
 	batch->asked_from[index] = (uint32_t)(matched->attributes - turn->worker->attributes);
 	batch->asked_count[index] = matched->count;

@@ -142,7 +142,7 @@ static struct sl_call_outcome outcome_of(struct sl_resp_worker *worker, uint32_t
 		.undecided = admits ? &batch->undecided[i] : NULL,
 		.asker = {.attributes = worker->attributes + (admits ? batch->asked_from[i] : 0),
 	              .attribute_count = admits ? batch->asked_count[i] : 0},
-		.beyond = admits ? batch->beyond[i] : 0,
+		.beyond = admits && batch->beyond[i] ? &worker->match : NULL,
 	};
 }
 

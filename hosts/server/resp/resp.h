@@ -68,7 +68,7 @@ struct sl_resp_batch {
 	struct sluice_decision each[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item */
 	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand after them; SL_OP_ADMIT only */
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
-	uint32_t beyond[SL_RESP_CALLS_MAX]; /* of the match; SL_OP_ADMIT only */
+	bool beyond[SL_RESP_CALLS_MAX]; /* the worker's match is its own, and has limits beyond; SL_OP_ADMIT only */
 	struct sl_undecided undecided[SL_RESP_CALLS_MAX]; /* SL_OP_ADMIT only */
 	uint32_t attribute_count;           /* of the worker's table: those of calls in the batch */
 	uint32_t asked_from[SL_RESP_CALLS_MAX], asked_count[SL_RESP_CALLS_MAX]; /* and whose; SL_OP_ADMIT only */

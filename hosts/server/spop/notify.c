@@ -211,7 +211,7 @@ static struct sl_call_outcome outcome_of(struct sl_spop_ask *ask) {
 	                                .candidate_of = ask->candidate_of,
 	                                .transport = SL_TRANSPORT_SPOP,
 	                                .undecided = &ask->undecided,
-	                                .beyond = ask->match.beyond,
+	                                .beyond = ask->match.beyond != 0 ? &ask->match : NULL,
 	                                .asker = {.attributes = ask->attributes, .attribute_count = ask->attribute_count}};
 }
 
