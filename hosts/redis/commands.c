@@ -226,7 +226,9 @@ static void reply_inspected(struct slr_request *request, uint32_t at, const stru
 		sl_inspection_put_figures(&sink, request->context, told, &held);
 		return;
 	}
-	sl_inspection_put(&sink, request->context, &call->asked.items[at], told, 2);
+	struct sluice_limit limit;
+	const struct sluice_item said = slr_item_said(call, at, &limit);
+	sl_inspection_put(&sink, request->context, &said, told, 2);
 	sl_held_put(&sink, request->context, &held);
 }
 

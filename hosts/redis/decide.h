@@ -55,6 +55,7 @@ struct slr_call {
 	int64_t slack_ms; /* how much longer keys live: instants that a caller sets need not pass as the wall clock does */
 	bool keep;        /* no figure counts the hold of `id`; SL_OP_CONFIRM charges out of it, and keeps the rest */
 	bool heard;       /* somebody listens */
+	uint32_t phased;  /* a bit for each item whose limit has its phase from its key */
 	struct sluice_inspection *inspect; /* SL_OP_PEEK: out, what each item's counter holds, too; NULL: it is not told */
 	struct sluice_decision each[SLUICE_ITEMS_MAX]; /* out */
 };

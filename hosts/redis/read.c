@@ -107,6 +107,7 @@ static sluice_ns instant(void) {
 
 /* Which key each item counts for, and in whose name. */
 static void take_items(struct slr_request *request) {
+	call.phased = 0;
 	for (uint32_t i = 0; i < call.asked.item_count; i++) {
 		if (!command.ticketed)
 			call.key_of[i] = i != 0 && command.key_args[i] == command.key_args[i - 1]
@@ -114,9 +115,20 @@ static void take_items(struct slr_request *request) {
 			                     : slr_read_key(request, command.key_args[i]);
 		if ((command.named & 1u << i) != 0 && sl_rule_has(&limits[i], SL_HAS_COUNTER))
 			sl_rule_name(&limits[i], command.names[i]);
-		if (sl_rule_needs_key(&limits[i]))
+		if (sl_rule_needs_key(&limits[i])) {
 			sl_rule_key(&limits[i], call.items[i].key);
+			call.phased |= 1u << i;
+		}
 	}
+}
+
+struct sluice_item slr_item_said(const struct slr_call *of, uint32_t i, struct sluice_limit *limit) {
+	struct sluice_item item = of->items[i];
+	*limit = *item.limit;
+	if ((of->phased & 1u << i) != 0)
+		limit->burst = 0;
+	item.limit = limit;
+	return item;
 }
 
 /* What only a front or a value asks for. */

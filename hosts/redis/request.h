@@ -79,6 +79,11 @@ uint32_t slr_find_key(const struct slr_request *request, struct sluice_bytes key
 /* The key's place in the call, for `arg`; the first time it is added. */
 uint8_t slr_read_key(struct slr_request *request, uint32_t index);
 
+/* Item `i` of a call as its caller said it, to be printed: windows that are spread without the phase that their key has
+ * given them.
+ *  limit  memory for its limit */
+struct sluice_item slr_item_said(const struct slr_call *call, uint32_t i, struct sluice_limit *limit);
+
 /* Finds the keys of the limits of a ticket that was read, which no argument may say: these are made, if the caller's
  * user may change them; slr_request_end() frees them. False: the reply has been given. */
 SLUICE_MUST_USE bool slr_take_ticket_keys(struct slr_request *request);

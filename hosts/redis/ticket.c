@@ -92,7 +92,10 @@ struct sluice_bytes slr_ticket_of(const struct slr_request *request) {
 	const struct slr_call *call = request->call;
 	static char text[SL_TICKET_BYTES_MAX], names[SLUICE_ITEMS_MAX][SLUICE_NAME_BYTES_MAX + 1];
 	const char *named[SLUICE_ITEMS_MAX];
+	struct sluice_limit limits[SLUICE_ITEMS_MAX];
+	struct sluice_item items[SLUICE_ITEMS_MAX];
 	for (uint32_t i = 0; i < call->asked.item_count; i++) {
+		items[i] = slr_item_said(call, i, &limits[i]);
 		struct sluice_bytes name = request->command->names[i];
 		bool has_name = (request->command->named & 1u << i) != 0 && sl_rule_has(call->items[i].limit, SL_HAS_COUNTER);
 		named[i] = has_name ? names[i] : NULL;
@@ -101,7 +104,7 @@ struct sluice_bytes slr_ticket_of(const struct slr_request *request) {
 		names[i][has_name ? name.len : 0] = '\0';
 	}
 	return sl_slice(
-		text, sl_ticket_write(text, call->id, slr_arg(request, 1), call->items, named, call->asked.item_count));
+		text, sl_ticket_write(text, call->id, slr_arg(request, 1), items, named, call->asked.item_count));
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */

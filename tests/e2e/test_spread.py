@@ -1,5 +1,6 @@
 """Windows that are spread: a key has the same phase at every door, in the module and behind a front with a prefix,
 after a restart and on a replica; and a herd of clients that wait as they are told does not come back at once."""
+import base64
 import re
 import subprocess
 
@@ -172,3 +173,23 @@ def test_metrics_tell_quota_and_window(server):
                  'sluice_limit_quota{policy="burst"} 50', 'sluice_limit_window_seconds{policy="burst"} 1'):
         assert re.search(f"^{re.escape(line)}(\\.0+)?$", text, re.M), line
     assert 'policy="all"' not in "".join(x for x in text.splitlines() if x.startswith("sluice_limit_"))
+
+
+def limit_of(ticket):
+    """The limit that a ticket's only item says, at its end."""
+    packed = base64.urlsafe_b64decode(ticket.split(b".")[1] + b"==")
+    return packed.partition(b"fixed-window ")[2].decode()
+
+
+def test_a_limit_is_shown_without_the_phase_of_its_key(server, redises):  # noqa: F811
+    """INSPECT and tickets say the limit as the caller did; a phase that the caller says is shown."""
+    redis, here = redises(), server()
+    for limit in ("3/10s spread", "3/10s spread 77"):
+        for one in (here, redis):
+            with one.resp() as r:
+                assert r.call("SLUICE.CHECK", "user:1", 1, f"fixed-window {limit}")[0] == 1
+                told = r.call("SLUICE.INSPECT", "user:1", f"fixed-window {limit}")[0]
+                assert told[told.index(b"limit") + 1].decode() == f"fixed-window {limit}"
+                ticket = r.call("SLUICE.RESERVE", "user:1", 1, 60000, f"fixed-window {limit}")[7]
+                assert limit_of(ticket) == limit
+                assert r.call("SLUICE.COMMIT", "user:1", ticket, 2)[:3] == [1, 3, 0], "the same counter"
