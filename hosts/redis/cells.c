@@ -31,16 +31,20 @@ static void load(struct sl_deciding *d, struct sl_cell *c) {
 	slr_part_reload(of(d)->call, part_of(c));
 }
 
-/* A peek says what a charge would find, also where there is no memory for a counter. */
+/* A peek says what a charge would find, also where there is no memory for a counter, or no place at its key. */
 static void judge(struct sl_deciding *d, struct sl_cell *c, uint64_t cost, bool charge,
                   struct sluice_decision *decision) {
 	const struct slr_call *call = of(d)->call;
 	struct sl_shortage shortage;
 	slr_part_judge(call, part_of(c), cost, charge, decision);
-	if (call->operation != SL_OP_PEEK || c->there || !c->counts || c->tried || cost == 0 || !decision->allowed ||
-	    !slr_is_full(call))
+	if (call->operation != SL_OP_PEEK || c->there || !c->counts || c->tried || cost == 0 || !decision->allowed)
 		return;
-	shortage = slr_shortage_of(call, part_of(c), SLR_NO_ROOM);
+	enum slr_failure failure = !slr_counter_fits(of(d), part_of(c)) ? SLR_TOO_MANY_COUNTERS
+	                           : slr_is_full(call)                  ? SLR_NO_ROOM
+	                                                                : SLR_FINE;
+	if (failure == SLR_FINE)
+		return;
+	shortage = slr_shortage_of(call, part_of(c), failure);
 	sl_decide_bound(decision, shortage.bound, shortage.wait_ns);
 }
 

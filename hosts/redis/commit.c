@@ -497,6 +497,17 @@ bool slr_key_reclaim(const struct slr_call *call, struct slr_key *key) {
 	return true;
 }
 
+uint32_t slr_key_needed(const struct slr_call *call, struct slr_key *key) {
+	int64_t wall_ms = wall_of(call, key);
+	uint32_t needed = 0;
+	for (uint32_t i = 0; i < slr_value_count(key->value); i++) {
+		struct slr_counter scratch;
+		needed += slr_value_until(key->value, i) > wall_ms ||
+		          is_needed(key->value, slr_value_at(key->value, i, &scratch)->identity);
+	}
+	return needed;
+}
+
 sluice_ns slr_key_first_end(const struct slr_call *call, struct slr_key *key) {
 	int64_t wall_ms = wall_of(call, key), first_ms = SLR_UNTIL_UNKNOWN;
 	for (uint32_t i = 0; i < slr_value_count(key->value); i++) {

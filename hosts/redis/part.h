@@ -141,6 +141,10 @@ bool slr_part_reset(const struct slr_call *call, struct slr_part *m);
  * none. */
 struct slr_key *slr_record_key(const struct slr_deciding *d);
 
+/* Of a peek: whether there will be room for the counter of a cell, which has none, and for all that the call would make
+ * at its key. */
+SLUICE_MUST_USE bool slr_counter_fits(const struct slr_deciding *d, const struct slr_part *m);
+
 /* Whether there is room in their values for all counters that the cells marked `charged` would make; else `*at` is a
  * cell that would make one. */
 SLUICE_MUST_USE bool slr_counters_fit(const struct slr_deciding *d, uint32_t *at);
@@ -177,6 +181,9 @@ static inline uint32_t slr_key_begin(struct slr_key *key) {
 /* Where a key has as many counters as it may, and a charge needs another: removes those whose time is over. False: none
  * was. Parts of the key are to be loaded again. */
 bool slr_key_reclaim(const struct slr_call *call, struct slr_key *key);
+
+/* How many counters of a key slr_key_reclaim() would leave. */
+uint32_t slr_key_needed(const struct slr_call *call, struct slr_key *key);
 
 /* The wait until the first of a key's counters can be removed, by the wall's clock; SLUICE_NEVER: none is known. */
 sluice_ns slr_key_first_end(const struct slr_call *call, struct slr_key *key);

@@ -49,6 +49,16 @@ struct slr_key *slr_record_key(const struct slr_deciding *d) {
 	return NULL;
 }
 
+bool slr_counter_fits(const struct slr_deciding *d, const struct slr_part *m) {
+	uint32_t more = 0;
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++) {
+		const struct sl_cell *c = &d->parts[i].cell;
+		more += d->parts[i].key == m->key && c->counts && !c->there && !c->tried && c->leader == i;
+	}
+	return slr_value_count(m->key->value) + more <= SLR_COUNTERS_MAX ||
+	       slr_key_needed(d->call, m->key) + more <= SLR_COUNTERS_MAX;
+}
+
 bool slr_counters_fit(const struct slr_deciding *d, uint32_t *at) {
 	const struct slr_call *call = d->call;
 	uint32_t more[SLUICE_ITEMS_MAX] = {0};

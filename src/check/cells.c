@@ -69,6 +69,9 @@ static void judge(struct sl_deciding *d, struct sl_cell *c, uint64_t cost, bool 
 		ledger_judge(of(d)->store, m, d->call->now, cost, decision);
 	else
 		part_step(of(d)->store, m, d->call->now, cost, charge && c->plain, decision);
+	if (d->call->operation == SLUICE_PEEK && c->counts && !c->tried && sl_rule_has(c->limit, SL_HAS_BLOCK) &&
+	    (c->plain || m->ledger.count == 0))
+		part_peek_room(of(d)->store, d->call, m, (uint32_t)cost, decision);
 }
 
 /* ---- charging ---------------------------------------------------------------------------------------------------- */
@@ -420,6 +423,8 @@ static inline sluice_err decide_apart(struct sluice_store *store, struct sluice_
 			return SLUICE_E_FULL;
 		m->slot = sl_slot_find(m->place);
 		part_step(store, m, call->now, call->cost, charge, &decisions[i]);
+		if (!charge && !m->cell.tried && sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
+			part_peek_room(store, call, m, call->cost, &decisions[i]);
 		candidates |= m->cell.tried;
 		allowed = allowed && (decisions[i].allowed || m->cell.observed);
 	}

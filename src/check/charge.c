@@ -156,6 +156,31 @@ static __attribute__((noinline)) void lacks_room_of_its_own(struct sluice_store 
 	shortage->wait_ns = then.retry_after_ns;
 }
 
+/* Bytes of the new block that a stepped part needs to be charged an amount; 0: none. */
+static inline uint64_t needed_bytes(const struct part *m, uint32_t amount) {
+	return m->remembered ? sl_step_assume_bytes(m->cell.limit, m->held_count, amount)
+	                     : sl_step_block_bytes(m->cell.limit, &m->cell.counter, amount);
+}
+
+/* Whether such a block is longer than one counter may have. */
+static inline bool is_above_share(const struct sluice_store *store, const struct part *m, uint64_t bytes) {
+	return bytes != 0 && sl_max(bytes, sl_step_most_bytes(m->cell.limit)) > sl_block_bytes_most(store);
+}
+
+void part_peek_room(struct sluice_store *store, const struct sluice_call *call, struct part *m, uint32_t cost,
+                    struct sluice_decision *decision) {
+	struct sl_shortage shortage;
+	struct sluice_decision charged;
+	SL_ASSERT(call->operation == SLUICE_PEEK || call->cost == 0);
+	if (!decision->allowed || cost == 0)
+		return;
+	part_step(store, m, call->now, cost, true, &charged);
+	if (!is_above_share(store, m, needed_bytes(m, cost)))
+		return;
+	lacks_room_of_its_own(store, call, m, &shortage);
+	sl_decide_bound(decision, shortage.bound, shortage.wait_ns);
+}
+
 /* How long a block a part needs that is charged or corrected. False where that can't be: `shortage` says why. */
 static inline bool plan_one(struct sluice_store *store, const struct sluice_call *call, struct part *m,
                             struct needs *needs, struct sl_shortage *shortage) {
@@ -172,10 +197,8 @@ static inline bool plan_one(struct sluice_store *store, const struct sluice_call
 		writes = m->ledger.writes;
 	}
 	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK) && !writes)
-		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->cell.limit, m->held_count, m->amount)
-		                               : sl_step_block_bytes(m->cell.limit, &m->cell.counter, m->amount);
-	if (m->block_bytes != 0 && !m->cell.corrects &&
-	    sl_max(m->block_bytes, sl_step_most_bytes(m->cell.limit)) > sl_block_bytes_most(store)) {
+		m->block_bytes = needed_bytes(m, m->amount);
+	if (!m->cell.corrects && is_above_share(store, m, m->block_bytes)) {
 		lacks_room_of_its_own(store, call, m, shortage);
 		return false;
 	}

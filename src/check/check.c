@@ -134,6 +134,8 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	part_step(store, &m, call->now, call->cost, charge, &call->merged);
 	if (charge && decision->allowed && call->cost != 0)
 		err = charge_one(store, &m, call);
+	else if (!charge && sl_rule_has(m.cell.limit, SL_HAS_BLOCK))
+		part_peek_room(store, call, &m, call->cost, &call->merged);
 	if (call->want_next)
 		part_fill_next(store, &m, call->now);
 	sl_home_unlock(place->home);

@@ -205,6 +205,12 @@ static inline void parts_keep_latest(struct sluice_store *store, sluice_ns now) 
 SLUICE_MUST_USE sluice_err parts_charge(struct sluice_store *store, const struct sluice_call *call, struct part *parts,
                                         uint32_t count, struct token *token, struct sl_shortage *shortage);
 
+/* Denies a peek by the bound that its charge would meet: the block of a counter would be longer than one may have.
+ * `decision` is of that cost, as it was stepped; the part's limit has a block. Whether the store has such a block at
+ * all, or a slot, only a charge finds out. Writes nothing. */
+void part_peek_room(struct sluice_store *store, const struct sluice_call *call, struct part *m, uint32_t cost,
+                    struct sluice_decision *decision);
+
 /* All slots that were found: no claim of the call may take one of them. */
 void parts_pin_found(const struct part *parts, uint32_t count, struct sl_pins *found);
 

@@ -344,6 +344,11 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	assert_bound(&call, 0, SLUICE_BOUND_ROOM, ends_ms);
 	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_bound(&call, 0, SLUICE_BOUND_ROOM, ends_ms); /* as the check; one of a counter that is there is none */
+	limit = limit_of("5/9s");
+	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_true(call.asked.merged.allowed && call.asked.merged.remaining == 4);
 	slr_value_free(value);
 }
 
@@ -394,8 +399,13 @@ static void test_a_full_key_has_room_when_its_first_counter_has_ended(void **sta
 			call.wall_ms = later ? later_ms : redis_wall_ms;
 			call.items[1].limit = &second;
 			call.asked.item_count = 1 + several;
+			struct slr_call look = call;
+			look.operation = SL_OP_PEEK;
+			assert_int_equal(slr_decide(&look), SLR_FINE);
 			assert_int_equal(slr_decide(&call), SLR_FINE);
 			assert_int_equal(call.asked.merged.allowed, later);
+			assert_int_equal(look.asked.merged.allowed, later); /* it says so before, and changes nothing */
+			assert_int_equal(look.keys[0].changed, false);
 			assert_int_equal(call.keys[0].changed, later);
 			value = call.keys[0].value;
 			for (uint32_t i = 0; later && i <= several; i++) {

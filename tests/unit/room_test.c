@@ -24,6 +24,21 @@ static struct searched searched(const struct sluice_store *s) {
 	return (struct searched){s->header->sweep_unit, s->header->evicted, s->header->sketch_starts};
 }
 
+/* A peek says what a charge of the same cost says, and writes nothing. */
+static void assert_peeked(struct sluice_store *s, uint64_t at, const char *limit, const char *key,
+                          const struct sluice_decision *charge) {
+	struct asked a = ask_quietly(s, &(struct ask){SLUICE_PEEK, at, 1, .lines = {{limit, key}}});
+	struct asked two = ask_quietly(s, &(struct ask){SLUICE_PEEK, at, 1, .lines = {{limit, key}, {"5/1d", "beside"}}});
+	struct asked part = ask_quietly(s, &(struct ask){SLUICE_PEEK, at, 1, .upto = true, .lines = {{limit, key}}});
+	const struct sluice_decision *peeks[] = {&a.d, &two.each[0], &part.d};
+	for (size_t i = 0; i < sizeof peeks / sizeof *peeks; i++) {
+		assert_int_equal(peeks[i]->allowed, charge->allowed);
+		assert_int_equal(peeks[i]->bound, charge->bound);
+		assert_true(charge->allowed || peeks[i]->remaining == 0);
+		assert_true(peeks[i]->retry_after_ns == charge->retry_after_ns);
+	}
+}
+
 static void assert_others_are_admitted(struct sluice_store *s, uint64_t at, const char *limit, sluice_operation how) {
 	char key[16];
 	for (uint32_t i = 0; i < OTHERS; i++) {
@@ -58,6 +73,7 @@ static void a_log_keeps_to_its_share(void **state) {
 			assert_int_equal(a.d.retry_after_ns, (86400 * (uint64_t)S - at) * ASK_MS);
 			assert_true(a.each[1].allowed && a.each[1].bound == SLUICE_BOUND_NONE && a.each[1].remaining == 5);
 		}
+		assert_peeked(s, at - 1, limit, "one", &a.each[0]);
 		struct searched after = searched(s);
 		assert_memory_equal(&before, &after, sizeof before);
 		for (uint32_t i = 0; i < 7; i++) { /* only observed: it notes it, and the other one is exact */
@@ -96,6 +112,7 @@ static void leases_keep_to_their_share(void **state) {
 	assert_in_range(held, 2000, 12000);
 	assert_int_equal(sluice_holders(s, &rule, sl_str("one"), (ASK_START_MS + 20000) * ASK_MS, NULL, 0), held);
 	assert_int_equal(a.d.retry_after_ns, (uint64_t)(3600 * S - 19999) * ASK_MS); /* the first lease ends */
+	assert_peeked(s, 19999, limit, "one", &a.d);
 	assert_others_are_admitted(s, 20000, limit, SLUICE_ACQUIRE);
 	assert_int_equal(ASK(s, SLUICE_RELEASE, 20000, 0, "lease 7", .lines = {{limit, "one"}}).found, 1);
 	assert_true(ASK(s, SLUICE_ACQUIRE, 20000, 1, "again", .lines = {{limit, "one"}}).d.allowed);
@@ -178,6 +195,7 @@ static void members_keep_to_their_share(void **state) {
 		struct asked a = ASK(s, SLUICE_CHARGE, at, 1, .lines = {{limit, .member = "new"}});
 		assert_true(!a.d.allowed && a.d.bound == SLUICE_BOUND_ROOM);
 		assert_true(a.d.retry_after_ns == (3600 * S - at) * ASK_MS);
+		assert_peeked(s, at, limit, NULL, &a.d);
 	}
 	assert_false(ASK(s, SLUICE_CHARGE, 3600 * S - 1, 1, .lines = {{limit, .member = "new"}}).d.allowed);
 	assert_true(ASK(s, SLUICE_CHARGE, 3600 * S, 1, .lines = {{limit, .member = "new"}}).d.allowed);
@@ -194,6 +212,7 @@ static void what_can_never_be_kept_says_never(void **state) {
 	struct asked a = ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"sliding-buckets 9/1d precision 30s"}, {"9/1m"}});
 	assert_true(a.err == SLUICE_OK && !a.d.allowed && a.d.index == 0 && a.d.bound == SLUICE_BOUND_ROOM);
 	assert_true(a.d.retry_after_ns == SLUICE_NEVER);
+	assert_peeked(s, 0, "sliding-buckets 9/1d precision 30s", NULL, &a.each[0]);
 	assert_int_equal(ask_peek(s, 0, "9/1m").remaining, 9);
 	sluice_store_close(s);
 }
