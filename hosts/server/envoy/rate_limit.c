@@ -260,11 +260,13 @@ static void settle(struct sl_door_context *context, struct sl_rls_worker *worker
 
 /* ---- deciding ---------------------------------------------------------------------------------------------------- */
 
-/* Takes out what can't be given back: limits whose charges end by themselves. */
+/* Takes out what can't be given back: limits whose charges end by themselves; and all, where more apply than one
+ * request can have: it was charged nothing, and what would be given back is others'. */
 static void keep_refundable(struct sl_rls_group *group) {
+	const uint32_t count = is_full(group) ? 0 : group->match.count;
 	uint32_t kept = 0;
-	for (uint32_t i = 0; i < group->match.count; i++) {
-		if (!sl_rule_has(group->match.items[i].limit, SL_REFUNDABLE) || group->match.items[i].bound != 0)
+	for (uint32_t i = 0; i < count; i++) {
+		if (!sl_rule_has(group->match.items[i].limit, SL_REFUNDABLE))
 			continue;
 		group->match.items[kept] = group->match.items[i];
 		group->match.position[kept] = group->match.position[i];
