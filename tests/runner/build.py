@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 
 from job import Job
@@ -17,12 +18,12 @@ def make(report, *arguments):
     start = time.monotonic()
     done = subprocess.run(["make", "--no-print-directory", "-k", "-j%d" % AT_A_TIME, *arguments], cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", env=environment)
-    name = "make " + " ".join(arguments)
+    name = textwrap.shorten("make " + " ".join(arguments), 58, placeholder=" ...")
     if done.returncode:
         said = re.sub(r"^  (CC|AR|LD) .*\n", "", done.stdout, flags=re.M)
         report.add(Job(name, ["make"], None), [0, 1, 0], said, time.monotonic() - start, "does not build")
     else:
-        print("built  %-58s  %6.1f s" % (name[:58], time.monotonic() - start))
+        print("built  %-58s  %6.1f s" % (name, time.monotonic() - start))
         sys.stdout.flush()
 
 
@@ -39,7 +40,7 @@ def build_foreign():
 
 
 def build_for(report, jobs, only):
-    """What these jobs run; for a word, no program more."""
+    """What these jobs run; with sanitizers, or for a word, no program more."""
     def wanted(build):
         return [job.argv[0] for job in jobs if job.argv[0].startswith(build + "/")]
 
@@ -48,7 +49,7 @@ def build_for(report, jobs, only):
         plain = ["all", "tests"]  # for those in Python
     for paths, arguments in (plain, ()), (wanted(ASAN), ("SAN=address,undefined",)), (wanted(TSAN), ("SAN=thread",)):
         if paths:
-            make(report, *arguments, *(paths if only else ["all", "tests"] if paths is plain else ["tests"]))
+            make(report, *arguments, *paths)
     for build in (POINTS, FUZZ):
         if wanted(build):
             make(report, os.path.basename(build))
