@@ -15,6 +15,7 @@ from spop import Spop
 from test_held_load import run_all
 from traffic import Traffic, total
 
+ANSWER_S = 120  # what is asked beside eight others who ask all the time: a server that hangs answers nobody
 SECONDS = float(os.environ.get("SLUICE_SOAK_SECONDS", 3))
 POLICY = """
 listen: {grpc: 127.0.0.1:0, spop: 127.0.0.1:0}
@@ -44,13 +45,13 @@ def ask_envoy(one, ends):
     requests = [rls.request("shop", [("tenant", f"t{i}")]) for i in range(3)]
 
     def work(_):
-        flights = [channel._rate_limit.future(request, timeout=20) for request in requests]
+        flights = [channel._rate_limit.future(request, timeout=ANSWER_S) for request in requests]
         assert all(flight.result().overall_code == rls.OK for flight in flights)
     return until(ends, work)
 
 
 def ask_haproxy(one, ends):
-    client = Spop(one.ports("spop")[0], timeout=20)
+    client = Spop(one.ports("spop")[0], timeout=ANSWER_S)
     return until(ends, lambda _: client.ask("admit", {"door": "spop", "tenant": "t"})["limit"])
 
 
@@ -62,7 +63,7 @@ def read_figures(one, ends):
     def work(count):
         with one.http() as http:
             assert http.ask("GET", paths[count % len(paths)])[0] in (200, 503), paths[count % len(paths)]
-        with one.resp() as resp:
+        with one.resp(timeout=ANSWER_S) as resp:
             assert b"sluice" in resp.call("INFO")
             resp.call("SLUICE.TOP", "NEAR", "COUNT", 100)
     return until(ends, work)
@@ -73,7 +74,7 @@ def load_anew(one, ends, loaded):
         with open(one.policy_file + ".new", "w", encoding="utf-8") as file:
             file.write(POLICY % QUOTAS[count % 2])
         os.rename(one.policy_file + ".new", one.policy_file)
-        with one.resp() as resp:
+        with one.resp(timeout=ANSWER_S) as resp:
             loaded.append(resp.call("SLUICE.RELOAD") == b"OK")
     return until(ends, work)
 
@@ -83,7 +84,7 @@ def change_quotas(one, ends):
     dice = random.Random(7)
 
     def work(_):
-        with one.resp() as here, one.resp() as there:
+        with one.resp(timeout=ANSWER_S) as here, one.resp(timeout=ANSWER_S) as there:
             quota, key = dice.randrange(10, 1000), f"plan{dice.randrange(8)}"
             assert here.call("SLUICE.OVERRIDE", "SET", "5/1d", key, f"{quota}/1d") == b"OK"
             assert there.call("SLUICE.PEEK", key, 0, "5/1d")[1] == quota
@@ -93,11 +94,11 @@ def change_quotas(one, ends):
 
 
 def hold_leases(one, ends):
-    with one.resp() as first:
+    with one.resp(timeout=ANSWER_S) as first:
         assert first.call("SLUICE.ACQUIRE", "pool", 1, "ID", "kept", "concurrency 9 lease 1d")[0] == 1
 
     def work(count):
-        with one.resp() as resp:
+        with one.resp(timeout=ANSWER_S) as resp:
             name = f"{threading.get_ident()}.{count}"
             if resp.call("SLUICE.ACQUIRE", "pool", 1, "ID", name, "concurrency 9 lease 1d")[0]:
                 assert resp.call("SLUICE.RELEASE", "pool", name, "concurrency 9 lease 1d") == 1
@@ -109,7 +110,7 @@ def hold_leases(one, ends):
 def charge_one_key(one, ends, charged):
     """From connections at different workers: what all of them were told is what is charged."""
     def work(_):
-        with one.resp() as resp:
+        with one.resp(timeout=ANSWER_S) as resp:
             resp.send(encode("SLUICE.CHECK", "hot", 1, "1000000000/1w") * 50)
             charged.append(sum(resp.read()[0] for _ in range(50)))
     return until(ends, work)
@@ -124,7 +125,7 @@ def test_every_door_at_once_on_four_threads(server):
                  charge_one_key(one, ends, charged), charge_one_key(one, ends, charged)])
         said = traffic.stop()
     assert not [caller["failures"] for caller in said if caller["failures"]]
-    with one.resp() as resp:
+    with one.resp(timeout=ANSWER_S) as resp:
         assert resp.call("SLUICE.PEEK", "hot", 0, "1000000000/1w")[2] == 1000000000 - sum(charged)
         _, quota, remaining = resp.call("SLUICE.ADMIT", 0, "user", "load")[:3]
         assert quota - remaining == total(said, "allowed")
