@@ -100,7 +100,7 @@ def allowed(r, count, **attributes):
 
 # ---- long keys -------------------------------------------------------------------------------------------------------
 
-TWO = ("name: login, key: ip, limit: sliding-log 5/1h", "name: per-user, key: user | ip, limit: fixed-window 8/365d")
+TWO = ("name: login, key: ip, limit: sliding-log 5/1h", "name: per-user, key: user | ip, limit: token-bucket 8/365d")
 LONG = ("u" * 1018, "u" * 1019, "u" * 1024, "," * 350, "=%," * 341, "{" * 1024, "~" * 1024)
 
 
