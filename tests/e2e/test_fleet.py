@@ -285,6 +285,41 @@ def gets_what_limits_say(one):
         assert "did not answer" in str(tell(r, "SLUICE.CHECK", "k", 1, "5/1h"))
 
 
+def is_read(server, client):
+    """Whether the server has read all that this client has sent."""
+    here, there = client.sock.getsockname()[1], client.sock.getpeername()[1]
+    with open(f"/proc/{server.process.pid}/net/tcp", encoding="ascii") as file:
+        lines = [line.split() for line in file]
+    return any(line[1].endswith(f":{there:04X}") and line[2].endswith(f":{here:04X}") and line[4].endswith(":00000000")
+               for line in lines)
+
+
+def test_requests_that_wait_for_a_node_take_turns(front, redises):  # noqa: F811
+    """Thirty connections have sent two thousand, more than the node may have under way. Another's one request is not
+    behind all of them: the node is asked it soon after what it had been asked before."""
+    redis = redises()
+    one = front(policy(redis, limit(limit="9/1h"), budget=10000))
+    with redis.resp() as watch, one.resp() as other:
+        many = [one.resp() for _ in range(30)]
+        assert watch.call("MONITOR") == b"OK"
+        redis.process.send_signal(signal.SIGSTOP)
+        try:
+            for n, client in enumerate(many):
+                client.send(b"".join(encode("SLUICE.ADMIT", 1, "user", f"many{n}-{i}") for i in range(70)))
+            other.send(encode("SLUICE.ADMIT", 1, "user", "other"))
+            wait_until(lambda: all(is_read(one, client) for client in (*many, other)), "they were not read")
+        finally:
+            redis.process.send_signal(signal.SIGCONT)
+        assert other.read()[0] == 1
+        before = 0
+        while b"user=other" not in (line := watch.read()):
+            before += b"user=many" in line
+        assert before < 300
+        for client in many:
+            assert {client.read()[0] for _ in range(70)} == {1}
+            client.close()
+
+
 @pytest.mark.parametrize("how", ["ended", "stopped"])
 def test_limits_say_what_requests_get(front, redises, how):  # noqa: F811
     redis = redises()

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -23,7 +24,8 @@ struct turn {
 };
 
 static void run(const char *name, const struct turn *turns, size_t count) {
-	struct sl_pending_command waiting = {.next = NULL};
+	struct sl_node_ask ask = {.asker = NULL};
+	struct sl_pending_command waiting = {.ask = &ask};
 	struct sl_window window;
 	sluice_ns now = BEGIN_NS;
 	sl_window_reset(&window);
@@ -86,12 +88,14 @@ static void test_what_was_sent_before_does_not_shrink_it_again(void **state) {
 }
 
 static void test_the_line(void **state) {
+	struct sl_node_ask ask = {.asker = NULL};
 	struct sl_pending_command waiting[4] = {{.next = NULL}};
 	struct sl_window window;
 	(void)state;
 	sl_window_reset(&window);
 	assert_true(sl_window_is_open(&window));
 	for (int i = 0; i < 4; i++) {
+		waiting[i].ask = &ask;
 		sl_window_wait(&window, &waiting[i], BEGIN_NS + (sluice_ns)i);
 		assert_true(waiting[i].waits && waiting[i].sent == BEGIN_NS + (sluice_ns)i);
 	}
@@ -110,11 +114,62 @@ static void test_the_line(void **state) {
 	assert_false(sl_window_is_open(&window));
 }
 
+/* Letters are askers, in the order in which their commands begin to wait; '-' takes the next, and what was taken is in
+ * `turns`. A digit: the command of that place leaves, its time being over. */
+static void test_askers_take_turns(void **state) {
+	static const struct {
+		const char *what, *turns;
+	} rows[] = {
+		{"aaa---", "aaa"},
+		{"aaaab-----", "abaaa"},
+		{"aaabbbccc---------", "abcabcabc"},
+		{"aaaa--b---", "aaaba"},
+		{"aab-a-bc-----", "ababca"}, /* who has had a turn is behind */
+		{"...---", "..."},                  /* nobody's: each for itself */
+		{"aaa..b------", "a..baa"},
+		{"aaabb0----", "baba"},             /* a first that leaves */
+		{"aaabb1----", "abab"},
+		{"aaabb34---", "aaa"},
+		{"aaabb43---", "aaa"},
+		{"aaa2--", "aa"},
+		{"ab0b1---c-", "bc"},
+	};
+	(void)state;
+	for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+		struct sl_node_ask asks[32] = {{.asker = NULL}};
+		struct sl_pending_command waiting[32] = {{.next = NULL}};
+		struct sl_window window;
+		char turns[32] = "";
+		uint32_t placed = 0, taken = 0;
+		sl_window_reset(&window);
+		for (const char *at = rows[row].what; *at != 0; at++) {
+			if (*at == '-') {
+				const struct sl_pending_command *next = sl_window_next(&window);
+				if (next != NULL)
+					turns[taken++] = next->ask->asker == NULL ? '.' : *(const char *)next->ask->asker;
+			} else if (*at >= '0' && *at <= '9') {
+				sl_window_leave(&window, &waiting[*at - '0']);
+			} else {
+				static const char letters[] = "abc";
+				asks[placed].asker = *at == '.' ? NULL : &letters[*at - 'a'];
+				waiting[placed].ask = &asks[placed];
+				sl_window_wait(&window, &waiting[placed], BEGIN_NS);
+				placed++;
+			}
+		}
+		if (strcmp(turns, rows[row].turns) != 0)
+			fail_msg("%s: %s, not %s", rows[row].what, turns, rows[row].turns);
+		assert_null(window.first);
+		assert_null(window.last);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_how_it_grows_and_shrinks),
 		cmocka_unit_test(test_what_was_sent_before_does_not_shrink_it_again),
 		cmocka_unit_test(test_the_line),
+		cmocka_unit_test(test_askers_take_turns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,7 @@ struct sl_node_ask {
 	bool dated;                   /* AT is among the words */
 	bool bare;          /* the words are all that stands after the verb, keys among them */
 	bool at_once;       /* about what is decided already: it does not wait for others (window.h) */
+	const void *asker;  /* whose it is; NULL: its own. Those that wait take turns by asker */
 	/* Takes the tokens of an answer that is more than integers, but for those of an error; then answered() is told of
 	 * SL_ANSWER_NUMBERS, whatever they were. NULL: such an answer is an error. */
 	void (*told)(struct sl_node_ask *ask, const struct sl_reply_token *token);

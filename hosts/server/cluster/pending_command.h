@@ -23,6 +23,7 @@ enum sl_command_kind {
 
 struct sl_pending_command {
 	struct sl_pending_command *next, *prev; /* whoever holds it: a node's line or window, those that pause, the pool */
+	struct sl_pending_command *next_asker, *prev_asker; /* of the first of its asker's that wait, in a window */
 	struct sl_node_ask *ask;            /* NULL: of our own, or its caller was told that it is late */
 	struct sl_node *node;          /* in whose line it is, or was last */
 	uint64_t end;                  /* of the link's output: after its last byte */
@@ -30,7 +31,7 @@ struct sl_pending_command {
 	uint32_t place;                /* among those that are due, from 1; 0: it is not among them */
 	uint16_t slot;
 	uint8_t kind, tries;
-	bool paused, waits; /* for its turn, in a window */
+	bool paused, waits, leads; /* for its turn, in a window; as the first of its asker's */
 };
 
 struct sl_due {

@@ -3,8 +3,12 @@
  * Redis answers what it has read of a connection only when it has done all of it. So a client that pipelines
  * thousands of commands would make it silent for longer than a budget, and look like a node that is away. What is
  * under way is therefore bounded by time: no more than a node answers within about a quarter of a budget, above the
- * time that a single command takes there. All others wait here, in their order, until their own budget is over: they
- * were too many, and were never sent.
+ * time that a single command takes there. All others wait here until their own budget is over: they were too many, and
+ * were never sent.
+ *
+ * Those that wait take turns: of each asker, a batch of a connection's, one command, and then the next asker's. So a
+ * connection with thousands of requests delays the one of another by as many commands as there are connections. The
+ * commands of an asker are a ring; `first` and `last` are the ends of the list of rings, by the first of each.
  *
  * As in TCP Vegas: the quickest answer of the last seconds says how far away the node is. If one has taken much
  * longer, and the node has more to do, then it has waited for others: the window is halved, at most once for what was
@@ -23,27 +27,56 @@ void sl_window_reset(struct sl_window *window) {
 	*window = (struct sl_window){.most = FIRST, .best = {SLUICE_NEVER, SLUICE_NEVER}};
 }
 
+/* Its ring becomes the last one. */
+static void add_asker(struct sl_window *window, struct sl_pending_command *first) {
+	first->leads = true;
+	first->next_asker = NULL;
+	first->prev_asker = window->last;
+	if (window->last != NULL)
+		window->last->next_asker = first;
+	else
+		window->first = first;
+	window->last = first;
+}
+
+static void remove_asker(struct sl_window *window, struct sl_pending_command *first) {
+	if (first->prev_asker != NULL)
+		first->prev_asker->next_asker = first->next_asker;
+	else
+		window->first = first->next_asker;
+	if (first->next_asker != NULL)
+		first->next_asker->prev_asker = first->prev_asker;
+	else
+		window->last = first->prev_asker;
+	first->next_asker = first->prev_asker = NULL;
+	first->leads = false;
+}
+
+/* An asker sends its commands one after the other: where its ring is not the last, it has had a turn since. */
 void sl_window_wait(struct sl_window *window, struct sl_pending_command *pending, sluice_ns now) {
+	struct sl_pending_command *first = window->last;
 	pending->sent = now;
 	pending->waits = true;
-	pending->next = NULL;
-	pending->prev = window->last;
-	if (window->last != NULL)
-		window->last->next = pending;
-	else
-		window->first = pending;
-	window->last = pending;
+	if (first == NULL || pending->ask->asker == NULL || first->ask->asker != pending->ask->asker) {
+		pending->next = pending->prev = pending;
+		add_asker(window, pending);
+		return;
+	}
+	pending->next = first;
+	pending->prev = first->prev;
+	first->prev->next = pending;
+	first->prev = pending;
 }
 
 void sl_window_leave(struct sl_window *window, struct sl_pending_command *pending) {
-	if (pending->prev != NULL)
-		pending->prev->next = pending->next;
-	else
-		window->first = pending->next;
-	if (pending->next != NULL)
-		pending->next->prev = pending->prev;
-	else
-		window->last = pending->prev;
+	struct sl_pending_command *next = pending->next != pending ? pending->next : NULL;
+	if (pending->leads) {
+		remove_asker(window, pending);
+		if (next != NULL)
+			add_asker(window, next);
+	}
+	pending->next->prev = pending->prev;
+	pending->prev->next = pending->next;
 	pending->next = pending->prev = NULL;
 	pending->waits = false;
 }

@@ -5,7 +5,7 @@
 #include "hosts/server/cluster/pending_command.h"
 
 struct sl_window {
-	struct sl_pending_command *first, *last; /* that wait, in order */
+	struct sl_pending_command *first, *last; /* that wait: of each asker the first, in the order of their turns */
 	uint32_t under_way, most;
 	sluice_ns narrowed_at;       /* when `most` was last made less */
 	bool slow;                   /* an answer of this turn was, to what was sent since */
@@ -20,7 +20,7 @@ static inline bool sl_window_is_open(const struct sl_window *window) {
 	return window->first == NULL && window->under_way < window->most;
 }
 
-/* Lets a command wait, behind all others; `pending->sent` becomes `now`. */
+/* Lets a command wait, behind those of its asker; `pending->sent` becomes `now`. O(1), as all here. */
 void sl_window_wait(struct sl_window *window, struct sl_pending_command *pending, sluice_ns now);
 
 /* Takes one out that waits. */

@@ -299,6 +299,7 @@ static void send_group(struct sl_remote_call *remote, struct sl_group *group) {
 	struct sl_head head = remote->whole ? whole_head(remote, group) : sl_group_head(fleet_of(remote), group);
 	sl_group_say(group, remote->verb, &head);
 	group->ask.deadline = remote->batch->deadline;
+	group->ask.asker = remote->batch;
 	group->ask.at_once = ends_holds(remote);
 	if (group->ask.at_once) /* what is granted is not lost for being granted late */
 		group->ask.deadline =
