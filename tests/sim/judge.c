@@ -87,6 +87,8 @@ void judge_admitted(struct world *world, struct sim_counter *counter, sluice_ns 
 		const struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
 		if (one->until <= begin)
 			break;
+		if (one->at < counter->set_back_at && one->at + window <= world->time.now)
+			continue; /* of a slice: it was charged by the clock that is behind, and no window is shorter for that */
 		sum += one->from > begin ? one->cost : 0;
 		begun = one->at < begun ? one->at : begun;
 	}
@@ -198,6 +200,8 @@ void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_
 			ended += holds->list[h].cost;
 	if (ended != 0 && now > before + SIM_MS)
 		judge_lost(world, counter, ended);
+	if (now < before)
+		counter->set_back_at = world->time.now;
 	judge_clock_reopened(world, node, counter);
 }
 

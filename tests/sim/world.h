@@ -101,6 +101,7 @@ struct sim_counter {
 	uint32_t loss_count;
 	uint64_t admitted, unknown, lost;
 	sluice_ns expired_at, expired_clock; /* when its key went last, by the world's clock and by its node's */
+	sluice_ns set_back_at; /* when its node's clock became one that is behind */
 	bool sliced;       /* it may have been */
 	uint64_t base, base_unknown; /* charged - admitted, and what was unknown, at the last look */
 	bool has_base;
