@@ -16,6 +16,20 @@ const STRING = /"((?:[ !#-[\]-~]|\\["\\])*)"/y;
 const TOKEN = /[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*/y;
 const BYTES = /:[A-Za-z0-9+/]*={0,2}:/y;
 const BOOLEAN = /\?([01])/y;
+const DATE = /@(-?[0-9]{1,15})(?![0-9.])/y;
+const DISPLAY = /%"((?:[ !#$&-~]|%[0-9a-f]{2})*)"/y;
+
+/** A key or a parameter without a value. */
+const yes = () => ({ kind: 'boolean', value: true });
+
+/** The text of a Display String, whose bytes have to be UTF-8. */
+function decoded(text) {
+	try {
+		return decodeURIComponent(text);
+	} catch {
+		throw new SyntaxError('no UTF-8');
+	}
+}
 
 class Reader {
 	constructor(text) {
@@ -56,18 +70,25 @@ class Reader {
 			return { kind: 'bytes', value: found[0].slice(1, -1) };
 		if ((found = this.take(BOOLEAN)))
 			return { kind: 'boolean', value: found[1] === '1' };
+		if ((found = this.take(DATE)))
+			return { kind: 'date', value: Number(found[1]) };
+		if ((found = this.take(DISPLAY)))
+			return { kind: 'display', value: decoded(found[1]) };
 		throw new SyntaxError('no item');
 	}
 
 	item() {
-		const item = this.bare();
+		return this.withParameters(this.bare());
+	}
+
+	withParameters(item) {
 		item.parameters = new Map();
 		while (this.here(';')) {
 			this.spaces(' ');
 			const key = this.take(KEY);
 			if (!key)
 				throw new SyntaxError('no parameter');
-			item.parameters.set(key[0], this.here('=') ? this.bare() : { kind: 'boolean', value: true });
+			item.parameters.set(key[0], this.here('=') ? this.bare() : yes());
 		}
 		return item;
 	}
@@ -116,9 +137,9 @@ function parseDictionary(text) {
 		const items = new Map();
 		reader.members(() => {
 			const key = reader.take(KEY);
-			if (!key || !reader.here('='))
-				throw new SyntaxError('no value');
-			items.set(key[0], reader.item());
+			if (!key)
+				throw new SyntaxError('no key');
+			items.set(key[0], reader.here('=') ? reader.item() : reader.withParameters(yes()));
 		});
 		return items;
 	});

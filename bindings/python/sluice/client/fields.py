@@ -8,6 +8,7 @@ MEMBERS_MAX members is ignored too, and nothing here backtracks. The same in Jav
 """
 
 import re
+import urllib.parse
 
 FIELD_CHARS_MAX = 8192
 MEMBERS_MAX = 64
@@ -17,9 +18,11 @@ PARAMETER = re.compile(r"; *([a-z*][a-z0-9_.*-]*)(=)?")
 BARE = re.compile(r"""(?P<decimal>-?[0-9]{1,12}\.[0-9]{1,3}(?![0-9.]))
                     | (?P<integer>-?[0-9]{1,15}(?![0-9.]))
                     | "(?P<string>(?:[ !\#-\[\]-~]|\\["\\])*)"
+                    | %"(?P<display>(?:[ !\#$&-~]|%[0-9a-f]{2})*)"
                     | (?P<token>[A-Za-z*][!\#$%&'*+.^_`|~0-9A-Za-z:/-]*)
                     | :(?P<bytes>[A-Za-z0-9+/]*={0,2}):
-                    | \?(?P<boolean>[01])""", re.X)
+                    | \?(?P<boolean>[01])
+                    | @(?P<date>-?[0-9]{1,15})(?![0-9.])""", re.X)
 COMMA = re.compile(r"[ \t]*,[ \t]*")
 
 
@@ -34,27 +37,40 @@ class _Malformed(Exception):
     pass
 
 
+def _decoded(text):
+    """The text of a Display String, whose bytes have to be UTF-8."""
+    try:
+        return urllib.parse.unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise _Malformed from None
+
+
 def _bare(text, at):
     found = BARE.match(text, at)
     if not found:
         raise _Malformed
     kind = found.lastgroup
     value = found.group(kind)
-    if kind == "integer":
+    if kind in ("integer", "date"):
         value = int(value)
+    elif kind == "display":
+        value = _decoded(value)
     elif kind == "string":
         value = re.sub(r'\\(["\\])', r"\1", value)
     return Item(kind, value), found.end()
 
 
 def _item(text, at):
-    item, at = _bare(text, at)
+    return _with_parameters(*_bare(text, at), text)
+
+
+def _with_parameters(item, at, text):
     while text[at:at + 1] == ";":
         found = PARAMETER.match(text, at)
         if not found:
             raise _Malformed
         at = found.end()
-        item.parameters[found.group(1)] = Item("boolean", "1")
+        item.parameters[found.group(1)] = Item("boolean", "1")  # without a value
         if found.group(2):
             item.parameters[found.group(1)], at = _bare(text, at)
     return item, at
@@ -62,9 +78,10 @@ def _item(text, at):
 
 def _pair(text, at):
     key = KEY.match(text, at)
-    if not key or text[key.end():key.end() + 1] != "=":
+    if not key:
         raise _Malformed
-    item, at = _item(text, key.end() + 1)
+    at = key.end()
+    item, at = _item(text, at + 1) if text[at:at + 1] == "=" else _with_parameters(Item("boolean", "1"), at, text)
     return (key.group(), item), at
 
 
