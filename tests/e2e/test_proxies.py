@@ -419,8 +419,10 @@ def test_who_sends_nonsense_does_not_pass(chain, name):
     proxy, _, app = chain(name, lambda text: text.replace('"x-plan"', '"x-plan", "x-estimated-tokens"')
                           .replace("ip=src", "ip=src x-estimated-tokens=req.fhdr(x-estimated-tokens)"), policy)
     assert proxy.ask("/api/x", headers=[("X-Estimated-Tokens", "5")])[0] == 200
-    for _ in range(5):
-        assert proxy.ask("/api/x", headers=[("X-Estimated-Tokens", "5 or so")])[0] == (429 if name == "nginx" else 400)
+    wrong = [[("X-Estimated-Tokens", "5 or so")]] * 5
+    wrong += [[("X-User-Id", "ann"), ("X-User-Id", "bob")]] * 5
+    for headers in wrong:
+        assert proxy.ask("/api/x", headers=headers)[0] == (429 if name == "nginx" else 400), headers
     assert len(app.seen) == 1
 
 

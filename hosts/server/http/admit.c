@@ -117,23 +117,28 @@ static void reply_on_error(struct admitting *a, sluice_err err) {
 
 /* ---- before it is decided ------------------------------------------------------------------------------------ */
 
-/* nginx would make 500 of a 400, which its configuration may let in: there it is refused as a denial is. */
+/* nginx would make 500 of a 400, which its configuration may let in: there what is wrong is refused as a denial is. */
+static void reply_wrong(struct admitting *a, const struct sl_out *out, const char *text) {
+	sl_http_reply_problem(a->exchange, a->style.wrong != 0 ? a->style.wrong : 400, sl_slice(text, sl_out_len(out)),
+	                      NULL);
+}
+
 static void reply_no_cost(struct admitting *a, const char *header) {
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_admission_put_no_cost(&out, header);
-	sl_http_reply_problem(a->exchange, a->style.wrong != 0 ? a->style.wrong : 400, sl_slice(memory, sl_out_len(&out)),
-	                      NULL);
+	reply_wrong(a, &out, memory);
 }
 
 /* Which attribute stands twice? */
-static void reply_repeated(struct sl_http_exchange *exchange, const struct sl_http_ask *ask) {
+static void reply_repeated(struct admitting *a) {
+	const struct sl_http_ask *ask = a->ask;
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	size_t twice = sl_attribute_repeated(ask->attributes, ask->attribute_count);
 	SL_ASSERT(twice < ask->attribute_count);
 	sl_admission_put_repeated(&out, ask->attributes[twice].name);
-	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
+	reply_wrong(a, &out, memory);
 }
 
 /* The id under which a proxy's request is charged once: of the header that the policy names. len 0: it has none. False
@@ -149,8 +154,7 @@ static bool take_retry_id(struct admitting *a, struct sluice_bytes *id) {
 		struct sl_out out = sl_out_to(memory, sizeof memory);
 		sl_out_str(&out, name);
 		sl_out_str(&out, " is given twice: expected one line, the id of the request");
-		sl_http_reply_problem(a->exchange, a->style.wrong != 0 ? a->style.wrong : 400,
-		                      sl_slice(memory, sl_out_len(&out)), NULL);
+		reply_wrong(a, &out, memory);
 		return false;
 	}
 	if (said.len == 0)
@@ -179,7 +183,7 @@ static bool prepare(struct admitting *a) {
 	struct sl_http_question *question = &a->question;
 	sluice_err err = match(a);
 	if (err == SLUICE_E_MISUSE)
-		reply_repeated(exchange, a->ask);
+		reply_repeated(a);
 	else if (err != SLUICE_OK)
 		sl_http_reply_failed(exchange, err);
 	if (err != SLUICE_OK)
