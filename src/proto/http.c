@@ -13,7 +13,8 @@
  * several spaces in the request line, any two bytes for the CR LF after a chunk's data. Each is refused here;
  * tests/unit/http_test.c has them all.
  *
- *  I1  Every byte of a request is given to the machine once, whatever the pieces it arrives in.
+ *  I1  Every byte of a request is given to the machine once, whatever the pieces it arrives in; but a method that it
+ *      does not know is read from its beginning until it is whole (pass_method()).
  *  I2  The result depends on the bytes alone, never on how they were cut: a head is only ever judged when it is whole,
  *      or when it has SL_HTTP_HEAD_BYTES_MAX bytes and is not.
  *  I3  After a refusal nothing more is read.
@@ -360,10 +361,31 @@ void sl_http_parser_free(struct sl_http_parser *parser) {
 	parser->chunks_capacity = 0;
 }
 
-static bool is_word(const char *from, const char *last) {
-	while (from <= last && (*from | 0x20) >= 'a' && (*from | 0x20) <= 'z')
-		from++;
-	return from > last;
+/* RFC 9110 9.1: methods are an open list, and the machine knows those of its day. For another one it is given GET: no
+ * method that is served changes where a request ends. CONNECT and PRI, of HTTP/2's preface, are not served. */
+static bool is_foreign_method(struct sluice_bytes method) {
+	return method.len <= SL_HTTP_METHOD_BYTES_MAX && is_token(method) && !sl_bytes_equal(method, sl_str("CONNECT")) &&
+	       !sl_bytes_equal(method, sl_str("PRI"));
+}
+
+/* The machine stopped before the head's end. BAD: not because of the method; MORE: because of one that goes on after
+ * `len` bytes; REQUEST: the machine stands at the method's end now. */
+static enum sl_http_result pass_method(struct sl_http_parser *parser, llhttp_errno_t err, size_t len) {
+	const size_t looked = len <= SL_HTTP_METHOD_BYTES_MAX ? len : SL_HTTP_METHOD_BYTES_MAX + 1;
+	const char *space = memchr(parser->data, ' ', looked);
+	const size_t method = space == NULL ? looked : (size_t)(space - parser->data);
+	if ((err != HPE_INVALID_METHOD && err != HPE_INVALID_CONSTANT) || parser->request.has_foreign_method ||
+	    !is_foreign_method(sl_slice(parser->data, method)))
+		return SL_HTTP_BAD;
+	llhttp_reset(&parser->machine);
+	parser->parsed = 0;
+	if (space == NULL)
+		return SL_HTTP_MORE;
+	parser->request.has_foreign_method = true;
+	err = llhttp_execute(&parser->machine, "GET", 3);
+	SL_ASSERT(err == HPE_OK);
+	parser->parsed = method;
+	return SL_HTTP_REQUEST;
 }
 
 /* PRI is the method of HTTP/2's preface: with another target than * somebody made it up. */
@@ -372,15 +394,14 @@ static bool is_no_preface(const char *from, const char *last) {
 	return len > 6 && memcmp(from, "PRI ", 4) == 0 && memcmp(from, "PRI * ", 6) != 0;
 }
 
-/* The machine stopped on its own. A method that is a word but not one it knows is 400 as garbage is, not 501: a proxy
- * that hands on its client's method takes a 5xx for a limiter that is down, and where that lets everybody in, who makes
- * up a method would pass all limits. */
+/* The machine stopped on its own. What is made up is 400, not 501: a proxy that hands on its client's request takes a
+ * 5xx for a limiter that is down, and where that lets everybody in, who makes something up would pass all limits. */
 static enum sl_http_result explain_error(struct sl_http_parser *parser, llhttp_errno_t err, const char *at) {
 	struct sl_out out = sl_out_to(parser->refusal.detail, sizeof parser->refusal.detail - 1);
 	if (parser->refusal.status != 0)
 		return SL_HTTP_BAD;
-	if ((err == HPE_INVALID_METHOD && is_word(parser->data, at)) || is_no_preface(parser->data, at)) {
-		refuse(parser, 400, "unknown method: GET, HEAD, POST, PUT and DELETE are served here");
+	if (is_no_preface(parser->data, at)) {
+		refuse(parser, 400, "PRI is no method of HTTP/1.1: it stands in the preface of HTTP/2, as PRI * HTTP/2.0");
 		return SL_HTTP_BAD;
 	}
 	if (err == HPE_INVALID_VERSION || err == HPE_PAUSED_H2_UPGRADE) {
@@ -450,8 +471,14 @@ static enum sl_http_result run(struct sl_http_parser *parser, size_t len) {
 			parser->parsed = stop;
 			return want_more(parser);
 		}
-		if (err != HPE_PAUSED)
-			return explain_error(parser, err, llhttp_get_error_pos(&parser->machine));
+		if (err != HPE_PAUSED) {
+			const char *at = llhttp_get_error_pos(&parser->machine);
+			enum sl_http_result passed =
+				parser->head_bytes == 0 ? pass_method(parser, err, stop) : SL_HTTP_BAD;
+			if (passed == SL_HTTP_REQUEST)
+				continue;
+			return passed == SL_HTTP_MORE ? SL_HTTP_MORE : explain_error(parser, err, at);
+		}
 		parser->parsed = (size_t)(llhttp_get_error_pos(&parser->machine) - parser->data);
 		if (parser->complete)
 			return finish(parser);
@@ -473,7 +500,7 @@ static enum sl_http_result run(struct sl_http_parser *parser, size_t len) {
 static void keep_head(struct sl_http_parser *parser) {
 	struct sl_http_head_memo *memo = parser->memo;
 	if (memo == NULL || parser->head_bytes > sizeof memo->text || parser->framed_from != 0 ||
-	    parser->expects_continue || !parser->request.keep_alive)
+	    parser->expects_continue || !parser->request.keep_alive || parser->request.has_foreign_method)
 		return;
 	memo->head_bytes = parser->head_bytes;
 	memo->body_bytes = parser->parsed - parser->head_bytes;

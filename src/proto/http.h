@@ -11,6 +11,7 @@ enum {
 	SL_HTTP_BODY_BYTES_MAX = 64 * 1024,  /* more is 413, before it is read where its length was announced */
 	SL_HTTP_WIRE_BYTES_MAX = 192 * 1024, /* head, body and the framing of chunks: bounds one-byte chunks */
 	SL_HTTP_FIELDS_MAX = 100,            /* header lines: more is 431 */
+	SL_HTTP_METHOD_BYTES_MAX = 64,       /* a method that llhttp does not know: more is 400 */
 };
 
 enum sl_http_method { SL_HTTP_OTHER = 0, SL_HTTP_GET, SL_HTTP_HEAD, SL_HTTP_POST, SL_HTTP_PUT, SL_HTTP_DELETE };
@@ -26,6 +27,7 @@ struct sl_http_request {
 	struct sluice_bytes body;
 	bool http10;     /* HTTP/1.0: answers say so where the connection is kept */
 	bool keep_alive; /* the client expects more to follow on this connection */
+	bool has_foreign_method; /* one that llhttp does not know */
 };
 
 /* Why a request was refused. The connection cannot be trusted after it: answer, then close. */

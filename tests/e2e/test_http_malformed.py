@@ -28,8 +28,12 @@ def bad_methods():
         yield 400, b"G" + c + b"T / HTTP/1.1\r\n" + H + b"\r\n"
     for method in (b"", b" GET", b"\tGET", b"GET\t", b"G ET", b"get:", b"GET\r", b"GET\x00", b"GET:"):
         yield None, method + b" / HTTP/1.1\r\n" + H + b"\r\n"
-    for method in (b"FOO", b"GETT", b"gET", b"X" * 100, b"BREW", b"CONNECT", b"PRI"):
+    for method in (b"X" * 65, b"X" * 100, b"CONNECT", b"PRI"):
         yield 400, method + b" / HTTP/1.1\r\n" + H + b"\r\n"
+    # taken at the proxies' doors alone
+    for method in (b"FOO", b"GETT", b"gET", b"BREW", b"QUERY"):
+        yield 405, method + b" / HTTP/1.1\r\n" + H + b"\r\n"
+        yield 404, method + b" /nowhere HTTP/1.1\r\n" + H + b"\r\n"
     yield 400, b"CONNECT x:443 HTTP/1.1\r\n" + H + b"\r\n"
 
 
@@ -267,7 +271,7 @@ def test_every_malformed_request_gets_one_answer_and_is_the_last(server):
             if not good:
                 wrong.append((name, i, status, data[:120], cut, answers))
     print(f"{len(REFUSED)} malformed requests, each whole and cut in two (seed {seed}): {len(wrong)} answered wrongly")
-    assert len(REFUSED) >= 334
+    assert len(REFUSED) >= 341
     assert not wrong, "\n".join(map(repr, wrong[:40]))
     still_serves(s)
 
@@ -288,11 +292,11 @@ def test_what_is_left_of_a_body_is_the_next_request_or_none(server, leftover):
     s = server()
     good = CHECK + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
     answers = [status for status, _ in statuses(until_closed(s.http_port, good + leftover + NEXT))]
-    assert answers[0] == 200 and len(answers) == 2 and answers[1] == 400, answers
+    assert answers[0] == 200 and len(answers) == 2 and answers[1] in (400, 405), answers
     chunked = CHECK + b"Transfer-Encoding: chunked\r\n\r\n%x;ext=1\r\n" % len(BODY) + BODY
     chunked += b"\r\n0\r\nContent-Length: 9\r\n\r\n"
     answers = [status for status, _ in statuses(until_closed(s.http_port, chunked + leftover + NEXT))]
-    assert answers[0] == 200 and len(answers) == 2 and answers[1] == 400, answers
+    assert answers[0] == 200 and len(answers) == 2 and answers[1] in (400, 405), answers
     still_serves(s)
 
 

@@ -184,6 +184,8 @@ static bool is_let_in(struct sl_http_exchange *exchange, const struct route *rou
 /* Answers a request; with only its head, where it would be refused for that. Returns whether it was answered. */
 static bool answer(struct sl_http_exchange *exchange, bool only_refuse) {
 	const struct route *route = find_route(exchange->request);
+	if (exchange->request->has_foreign_method && (route == NULL || route->allowed != ALLOW_ANY))
+		exchange->close = true; /* it may be the rest of a body that was longer than it said */
 	if (route == NULL)
 		reply_unknown_path(exchange);
 	else if (!is_allowed(route, exchange->request))
