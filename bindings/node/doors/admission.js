@@ -2,7 +2,7 @@
  * part (../express and its like) only shows its requests as a View and does what the Verdict says.
  *
  *   View     {peer, header(name) -> lines, method, url, host, request}
- *   Verdict  {allowed, status, headers: [[name, value]], body, delay, result, release()} */
+ *   Verdict  {allowed, status, headers: [[name, value]], body, delay, result, holds, release()} */
 'use strict';
 
 const { addressKey, clientFinder } = require('./address.js');
@@ -71,7 +71,7 @@ class Admission {
 	async decide(view) {
 		const o = this.options;
 		if (o.skip && await o.skip(view.request))
-			return { allowed: true, headers: [], delay: 0, release: () => {} };
+			return { allowed: true, headers: [], delay: 0, holds: false, release: () => {} };
 		const cost = await call(o.cost, view.request) ?? 1;
 		const id = await call(o.id, view.request);
 		const more = { ...(o.cost === undefined ? {} : { cost }), ...(id === undefined ? {} : { id }) };
@@ -113,7 +113,7 @@ class Admission {
 		let open = release ?? (result.allowed && typeof result.release === 'function' && result.id
 			? () => result.release() : null);
 		return {
-			allowed: result.allowed, status: 429, result, delay: result.delay,
+			allowed: result.allowed, status: 429, result, delay: result.delay, holds: open !== null,
 			headers: result.headers ?? headersOf(result, this.forms, texts, Date.now()),
 			body: result.allowed ? null : problemOf(result, texts, cost),
 			/** Ends a lease, once; a lease that can't be ended ends by itself. */
@@ -132,8 +132,8 @@ class Admission {
 		const said = result ? (result.allowed ? 'allow' : 'deny') : this.onError;
 		if (said === 'throw')
 			throw error;
-		return { allowed: said === 'allow', status: 503, result: result ?? null, error, delay: 0, release: () => {},
-			headers: said === 'allow' ? [['Sluice-Failed-Open', '1']] : [], body: undecidedOf() };
+		return { allowed: said === 'allow', status: 503, result: result ?? null, error, delay: 0, holds: false,
+			release: () => {}, headers: said === 'allow' ? [['Sluice-Failed-Open', '1']] : [], body: undecidedOf() };
 	}
 }
 

@@ -20,7 +20,8 @@ export interface Deciding {
 /** What all middlewares take. */
 export interface AdmissionOptions<Request> extends Deciding {
 	/** What counts; left out, the policy of the store or server decides by `attributes`. With `concurrency` among them
-	 * a place is taken, and given back with the answer. */
+	 * a place is taken, and given back when the answer was sent or its client has left; who left before the place was
+	 * taken is not served. */
 	limits?: Of<Request, Limits>;
 	/** Who is counted; the client's address if left out. */
 	key?: Of<Request, string>;

@@ -8,6 +8,7 @@
 
 const { Admission } = require('../doors/admission.js');
 const { Counter, MOST } = require('../doors/counter.js');
+const { follow } = require('../doors/lifetime.js');
 
 /** All lines of a header, in their order: req.headers joins them, or keeps one. */
 function lines(request, name) {
@@ -52,11 +53,12 @@ function sluice(options) {
 				deny(response, verdict);
 			return;
 		}
-		response.once('close', () => verdict.release());
+		const isOver = follow(request, response, verdict);
+		const serve = () => isOver() || next();
 		if (verdict.delay > 0)
-			setTimeout(next, verdict.delay);
+			setTimeout(serve, verdict.delay);
 		else
-			next();
+			serve();
 	};
 }
 

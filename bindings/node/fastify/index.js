@@ -8,6 +8,7 @@
 
 const { Admission } = require('../doors/admission.js');
 const { Counter } = require('../doors/counter.js');
+const { follow } = require('../doors/lifetime.js');
 
 function lines(raw, name) {
 	const found = [];
@@ -38,9 +39,11 @@ async function onRequest(admission, options, request, reply) {
 			'application/problem+json')
 			.send(Buffer.from(JSON.stringify(verdict.body)));
 	}
-	reply.raw.once('close', () => verdict.release());
+	const isOver = follow(request.raw, reply.raw, verdict);
 	if (verdict.delay > 0)
 		await new Promise((resolve) => setTimeout(resolve, verdict.delay));
+	if (isOver())
+		reply.hijack(); /* or Fastify would call the handler */
 	return undefined;
 }
 

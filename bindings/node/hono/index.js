@@ -8,6 +8,9 @@
 'use strict';
 
 const { Admission } = require('../doors/admission.js');
+const { follow } = require('../doors/lifetime.js');
+
+const GONE = 499; /* as nginx logs that the client has left; nobody is told */
 
 /** The peer's address: of @hono/node-server, Bun's server and Deno. Undefined where none says it. */
 function peerOf(context) {
@@ -41,17 +44,75 @@ function sluice(options) {
 		context.set('sluice', verdict.result);
 		if (!verdict.allowed)
 			return denied(context, common, verdict);
+		const { incoming, outgoing } = context.env ?? {};
+		const onNode = incoming && outgoing;
+		const isOver = onNode ? follow(incoming, outgoing, verdict) : followSignal(context.req.raw.signal, verdict);
 		if (verdict.delay > 0)
 			await new Promise((resolve) => setTimeout(resolve, verdict.delay));
-		try {
+		if (isOver())
+			return context.body(null, GONE);
+		if (onNode || !verdict.holds)
 			await next();
-		} finally {
-			verdict.release();
-		}
+		else
+			await lent(context, next, verdict.release);
 		for (const [name, value] of verdict.headers)
 			context.res.headers.set(name, value);
 		return undefined;
 	};
+}
+
+/* ---- how long a lease is held
+ *
+ * On Node until the response is over (../doors/lifetime.js). Other runtimes don't say when that is. There it is held
+ * until the body was read to its end, has failed or was cancelled, or the runtime aborts the request's signal. */
+
+function followSignal(signal, { holds, release }) {
+	if (!holds || !signal)
+		return () => false;
+	signal.addEventListener('abort', release, { once: true });
+	if (signal.aborted)
+		release();
+	return () => signal.aborted;
+}
+
+async function lent(context, next, release) {
+	let streams = false;
+	try {
+		await next();
+		/* Hono drops the body of an answer to HEAD */
+		streams = context.res.body !== null && context.req.raw.method !== 'HEAD';
+	} finally {
+		if (!streams)
+			release();
+	}
+	if (streams)
+		context.res = new Response(watched(context.res.body, release), context.res);
+}
+
+/** A body as it is, that calls `release` when it ends, fails or is cancelled. Nothing is read ahead. */
+function watched(body, release) {
+	const reader = body.getReader();
+	return new ReadableStream({
+		async pull(controller) {
+			let chunk;
+			try {
+				chunk = await reader.read();
+			} catch (error) {
+				release();
+				throw error;
+			}
+			if (chunk.done) {
+				release();
+				controller.close();
+			} else {
+				controller.enqueue(chunk.value);
+			}
+		},
+		cancel(reason) {
+			release();
+			return reader.cancel(reason);
+		},
+	}, { highWaterMark: 0 });
 }
 
 function denied(context, options, verdict) {

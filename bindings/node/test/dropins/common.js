@@ -3,11 +3,13 @@
 'use strict';
 
 const http = require('node:http');
+const net = require('node:net');
 const path = require('node:path');
 const { startApp, startSluice } = require('../world.js');
 
 const PACKAGE = process.env.SLUICE_NODE_PACKAGE ?? path.join(__dirname, '..', '..');
 const START = 1728000000000;
+const LEASE = 'concurrency 2 lease 1h';
 
 /** A library of package-lock.json. */
 const library = (name) => require(path.join(process.env.SLUICE_LIBRARIES, name));
@@ -40,6 +42,42 @@ async function asked(count, url, options) {
 	return answers;
 }
 
+/** Waits until `condition()` holds. */
+async function until(condition) {
+	const end = Date.now() + 20000;
+	while (!await condition()) {
+		if (Date.now() > end)
+			throw new Error(`not within 20 s: ${condition}`);
+		await new Promise((resolve) => setTimeout(resolve, 2));
+	}
+}
+
+/** As a client that leaves does: writes `text`, and ends the connection when `left` is settled. */
+async function leave(url, text, left) {
+	const socket = net.connect(new URL(url).port, '127.0.0.1').on('error', () => {});
+	socket.write(text);
+	await left;
+	socket.destroy();
+}
+
+/** A limiter with LEASE whose answers wait until `go()` is called; `asked` counts what waits for one, or has one. */
+function late() {
+	const { limiter } = steered();
+	const acquire = limiter.acquire.bind(limiter);
+	const one = { limiter, asked: 0, held: async () => (await limiter.holders('127.0.0.1', LEASE)).length };
+	const gate = new Promise((resolve) => {
+		one.go = resolve;
+	});
+	limiter.acquire = async (...words) => {
+		const lease = await acquire(...words);
+		one.asked++;
+		await gate;
+		return lease;
+	};
+	return one;
+}
+
 const statuses = (answers) => answers.map(({ status }) => status);
 
-module.exports = { START, ask, asked, library, part, startApp, startSluice, statuses, steered };
+module.exports = { LEASE, START, ask, asked, late, leave, library, part, startApp, startSluice, statuses, steered,
+	until };

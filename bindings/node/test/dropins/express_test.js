@@ -3,7 +3,8 @@
 
 const assert = require('node:assert');
 const test = require('node:test');
-const { ask, asked, library, part, startApp, startSluice, statuses, steered } = require('./common.js');
+const { LEASE, ask, asked, late, leave, library, part, startApp, startSluice, statuses, steered,
+	until } = require('./common.js');
 
 const { sluice, SluiceStore } = part('express');
 const { rateLimit, MemoryStore } = library('express-rate-limit');
@@ -117,6 +118,56 @@ test('a place in flight is given back with the answer', async (t) => {
 	assert.strictEqual(first.find(({ status }) => status === 429).headers['ratelimit-policy'],
 		'"concurrency 2 lease 1h";q=2;qu="concurrent-requests", "sliding-window 1000/1h";q=1000;w=3600');
 	assert.deepStrictEqual(statuses(await asked(3, url)), [200, 200, 200]);
+});
+
+const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+
+for (const name of ['express', 'express-4']) {
+	test(`${name}: clients that leave before the decision hold no place, and are not served`, async (t) => {
+		const world = late();
+		const gone = [];
+		let served = 0;
+		const url = await app(t, [(request, response, next) => {
+			gone.push(new Promise((resolve) => request.socket.once('close', resolve)));
+			next();
+		}, sluice({ limiter: world.limiter, limits: LEASE }), (request, response, next) => {
+			served++;
+			next();
+		}], name);
+		const both = until(() => world.asked === 2);
+		await Promise.all([leave(url, GET, both), leave(url, GET, both)]);
+		await Promise.all(gone);
+		assert.strictEqual(await world.held(), 2);
+		world.go();
+		await until(async () => await world.held() === 0);
+		assert.strictEqual(served, 0);
+		assert.deepStrictEqual(statuses(await asked(3, url)), [200, 200, 200]);
+	});
+}
+
+test('a client that leaves gives back the places of all requests of its connection', async (t) => {
+	const { limiter } = steered();
+	const held = async () => (await limiter.holders('127.0.0.1', LEASE)).length;
+	let served = 0;
+	const url = await app(t, [sluice({ limiter, limits: LEASE }), () => served++]);
+	await leave(url, GET + GET, until(() => served === 2)); /* the second has no socket while the first is open */
+	await until(async () => await held() === 0);
+});
+
+test('a client that leaves while a request is delayed is not served', async (t) => {
+	const { limiter } = steered();
+	const held = async () => (await limiter.holders('127.0.0.1', LEASE)).length;
+	let served = 0;
+	const url = await app(t, [sluice({ limiter, limits: ['leaky-bucket 1/1s queue 5', LEASE] }),
+		(request, response) => {
+			served++;
+			response.end();
+		}]);
+	assert.strictEqual((await ask(url)).status, 200);
+	await leave(url, GET, until(async () => await held() === 1)); /* delayed by 1 s */
+	await until(async () => await held() === 0);
+	await new Promise((resolve) => setTimeout(resolve, 1100));
+	assert.strictEqual(served, 1);
 });
 
 test('by a policy, in process and at a server', async (t) => {

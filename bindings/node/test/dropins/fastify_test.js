@@ -9,7 +9,7 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const test = require('node:test');
-const { library, part, statuses, steered } = require('./common.js');
+const { LEASE, late, leave, library, part, statuses, steered, until } = require('./common.js');
 
 const sluice = part('fastify');
 const Fastify = library('fastify');
@@ -57,6 +57,30 @@ test('proxies, IPv6, a place in flight, and an answer of one\'s own', async (t) 
 	for (const forwarded of ['2001:db8::1', '2001:db8::2', '2001:db8::3', '2001:db8:0:1::1', '6.6.6.6, 192.0.2.1'])
 		seen.push(...statuses(await from(forwarded)));
 	assert.deepStrictEqual(seen, [200, 200, 420, 200, 200]);
+});
+
+test('clients that leave before the decision hold no place, and are not served', async (t) => {
+	const world = late();
+	const app = Fastify();
+	t.after(() => app.close());
+	const gone = [];
+	let served = 0;
+	app.addHook('onRequest', async (request) => {
+		gone.push(new Promise((resolve) => request.raw.socket.once('close', resolve)));
+	});
+	await app.register(sluice, { limiter: world.limiter, limits: LEASE });
+	app.get('/', async () => String(++served));
+	const url = await app.listen({ port: 0, host: '127.0.0.1' });
+	const both = until(() => world.asked === 2);
+	const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+	await Promise.all([leave(url, request, both), leave(url, request, both)]);
+	await Promise.all(gone);
+	assert.strictEqual(await world.held(), 2);
+	world.go();
+	await until(async () => await world.held() === 0);
+	await new Promise(setImmediate);
+	assert.strictEqual(served, 0);
+	assert.deepStrictEqual(statuses(await inject(app, 3, '/')), [200, 200, 200]);
 });
 
 test('an error of the options is told at registration; a store that is away fails open', async (t) => {

@@ -4,16 +4,17 @@
 const assert = require('node:assert');
 const { once } = require('node:events');
 const test = require('node:test');
-const { asked, ask, library, part, startSluice, statuses, steered } = require('./common.js');
+const { LEASE, asked, ask, late, leave, library, part, startSluice, statuses, steered,
+	until } = require('./common.js');
 
 const { sluice } = part('hono');
 const { Hono } = library('hono');
 const { serve } = library('@hono/node-server');
 
-async function node(t, options) {
+async function node(t, options, handler = (context) => context.text(String(context.get('sluice')?.remaining))) {
 	const app = new Hono();
 	app.use(sluice(options));
-	app.get('*', (context) => context.text(String(context.get('sluice')?.remaining)));
+	app.get('*', handler);
 	app.onError((error, context) => context.text(error.message, 500));
 	const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' });
 	await once(server, 'listening');
@@ -46,6 +47,111 @@ test('behind proxies, by IPv6 networks; a place in flight is given back', async 
 	for (const forwarded of ['2001:db8::1', '2001:db8::2', '2001:db8::3', '6.6.6.6, 192.0.2.1'])
 		seen.push((await ask(url, { headers: { 'x-forwarded-for': forwarded } })).status);
 	assert.deepStrictEqual(seen, [200, 200, 429, 200]);
+});
+
+/** A body that says when it was cancelled, and is sent piece by piece; after `pieces` it ends, or fails. */
+function slow(pieces, { fails = false } = {}) {
+	const one = { cancelled: false };
+	one.body = new ReadableStream({
+		pull(controller) {
+			if (pieces-- > 0)
+				controller.enqueue(new TextEncoder().encode('piece'));
+			else if (fails)
+				controller.error(new Error('failed'));
+			else
+				controller.close();
+		},
+		cancel() {
+			one.cancelled = true;
+		},
+	}, { highWaterMark: 0 });
+	return one;
+}
+
+/** An app without a runtime, with handlers that stream; and how many places are held. */
+function streaming(handler) {
+	const { limiter } = steered();
+	const app = new Hono();
+	app.use(sluice({ limiter, limits: LEASE, key: () => 'k' }));
+	app.get('*', handler);
+	app.onError((error, context) => context.text(error.message, 500));
+	return { app, held: async () => (await limiter.holders('k', LEASE)).length };
+}
+
+test('a place in flight is held until a streamed body has ended', async () => {
+	const { app, held } = streaming((context) => context.body(slow(3).body, 200, { 'X-Own': 'kept' }));
+	const answer = await app.request('/');
+	assert.deepStrictEqual([await held(), answer.headers.get('x-own')], [1, 'kept']);
+	const reader = answer.body.getReader();
+	await reader.read();
+	assert.strictEqual(await held(), 1);
+	const second = await app.request('/');
+	assert.deepStrictEqual([second.status, (await app.request('/')).status, await held()], [200, 429, 2]);
+	assert.strictEqual(await second.text(), 'piecepiecepiece');
+	assert.strictEqual(await held(), 1);
+	while (!(await reader.read()).done);
+	assert.strictEqual(await held(), 0);
+});
+
+test('or has failed, or was cancelled; without a body it is given back at once', async () => {
+	const failing = streaming((context) => context.body(slow(1, { fails: true }).body));
+	await assert.rejects((await failing.app.request('/')).text(), /failed/);
+	assert.strictEqual(await failing.held(), 0);
+	const source = slow(9);
+	const cancelled = streaming((context) => context.body(source.body));
+	const answer = await cancelled.app.request('/');
+	assert.strictEqual(await cancelled.held(), 1);
+	await answer.body.cancel();
+	assert.deepStrictEqual([await cancelled.held(), source.cancelled], [0, true]);
+	for (const [method, handler] of [['GET', (context) => context.body(null, 204)],
+		['HEAD', (context) => context.text('fine')], ['GET', () => {
+			throw new Error('wrong');
+		}]]) {
+		const { app, held } = streaming(handler);
+		await (await app.request('/', { method })).text();
+		assert.strictEqual(await held(), 0, `${method} ${handler}`);
+	}
+});
+
+test('or the runtime aborts the request', async () => {
+	const { app, held } = streaming((context) => context.body(slow(9).body));
+	const leaving = new AbortController();
+	await app.request('/', { signal: leaving.signal });
+	assert.strictEqual(await held(), 1);
+	leaving.abort();
+	assert.strictEqual(await held(), 0);
+	assert.strictEqual((await app.request('/', { signal: leaving.signal })).status, 499);
+	assert.strictEqual(await held(), 0);
+});
+
+test('on Node: until the response is sent, or its client has left', async (t) => {
+	const world = late();
+	let served = 0, more, gone;
+	const key = ({ env }) => {
+		gone = new Promise((resolve) => env.incoming.socket.once('close', resolve));
+		return '127.0.0.1';
+	};
+	const url = await node(t, { limiter: world.limiter, limits: LEASE, key }, (context) => {
+		served++;
+		return context.body(new ReadableStream({ start(controller) {
+			controller.enqueue(new TextEncoder().encode('piece'));
+			more = controller;
+		} }));
+	});
+	const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+	await leave(url, request, until(() => world.asked === 1));
+	await gone;
+	world.go();
+	await until(async () => await world.held() === 0);
+	assert.strictEqual(served, 0);
+	await leave(url, request, until(() => served === 1));
+	await until(async () => await world.held() === 0);
+	const answer = ask(url);
+	await until(() => served === 2);
+	assert.strictEqual(await world.held(), 1);
+	more.close();
+	assert.strictEqual((await answer).body, 'piece');
+	await until(async () => await world.held() === 0);
 });
 
 test('with nothing but fetch: over HTTP, with the door\'s own headers', async (t) => {
