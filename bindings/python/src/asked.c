@@ -102,19 +102,43 @@ static bool read_flag(PyObject *object, bool *flag) {
 /* A text; or a key and its limit; or these and a member. */
 static bool read_limit(PyObject *object, struct sl_asked_limit *limit) {
 	*limit = (struct sl_asked_limit){.text = {NULL, 0}};
-	if (!PyTuple_Check(object) && !PyList_Check(object))
+	if (!PyTuple_Check(object))
 		return read_bytes(object, "limit", &limit->text);
-	Py_ssize_t count = PySequence_Size(object);
+	Py_ssize_t count = PyTuple_Size(object);
 	if (count != 2 && count != 3) {
 		PyErr_Format(PyExc_TypeError, "limit: expected a text, (key, limit) or (key, limit, member), found %R", object);
 		return false;
 	}
-	/* a list in a list is the caller's, who must leave it alone meanwhile: its texts are held by it */
-	PyObject *(*item)(PyObject *, Py_ssize_t) = PyTuple_Check(object) ? PyTuple_GetItem : PyList_GetItem;
-	PyObject *key = item(object, 0);
+	PyObject *key = PyTuple_GetItem(object, 0), *member = count == 3 ? PyTuple_GetItem(object, 2) : Py_None;
 	return (key == Py_None || read_bytes(key, "key", &limit->key)) &&
-	       read_bytes(item(object, 1), "limit", &limit->text) &&
-	       (count == 2 || item(object, 2) == Py_None || read_bytes(item(object, 2), "member", &limit->member));
+	       read_bytes(PyTuple_GetItem(object, 1), "limit", &limit->text) &&
+	       (member == Py_None || read_bytes(member, "member", &limit->member));
+}
+
+/* The same limits in tuples only: another thread may change a list, or a list in it, while this one decides without
+ * the GIL, and with it go the texts. NULL: an error is set. */
+static PyObject *fixed(PyObject *limits) {
+	PyObject *outer = PySequence_Tuple(limits);
+	const Py_ssize_t count = outer == NULL ? 0 : PyTuple_Size(outer);
+	Py_ssize_t lists = 0;
+	for (Py_ssize_t i = 0; i < count; i++)
+		lists += PyList_Check(PyTuple_GetItem(outer, i));
+	if (lists == 0)
+		return outer;
+	PyObject *inner = PyTuple_New(count);
+	for (Py_ssize_t i = 0; i < count && inner != NULL; i++) {
+		PyObject *one = PyTuple_GetItem(outer, i);
+		if (PyList_Check(one))
+			one = PyList_AsTuple(one);
+		else
+			Py_INCREF(one);
+		if (one == NULL || PyTuple_SetItem(inner, i, one) != 0) {
+			Py_DECREF(inner);
+			inner = NULL;
+		}
+	}
+	Py_DECREF(outer);
+	return inner;
 }
 
 static bool read_limits(struct asked *asked, PyObject *object) {
@@ -126,7 +150,7 @@ static bool read_limits(struct asked *asked, PyObject *object) {
 		asked->asked.limit_count = 1;
 		return read_limit(object, asked->limits);
 	}
-	asked->kept[0] = PySequence_Tuple(object); /* a list may change */
+	asked->kept[0] = fixed(object);
 	if (asked->kept[0] == NULL) {
 		if (PyErr_ExceptionMatches(PyExc_TypeError))
 			PyErr_Format(PyExc_TypeError, "limits: expected a text or a list, found %R", object);

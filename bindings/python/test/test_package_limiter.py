@@ -86,6 +86,10 @@ def test_lists_are_decided_alike_the_short_way_and_the_long_one(limiter):
     result = limiter.check("mine", limits)
     limits[1] = "no limit"
     assert result.limit == "5/1d" and failure(limiter.check, "mine", limits)[0] == "bad-limit"
+    pair = ["pair", "5/1d"]
+    result = limiter.check("mine", ["9/1d", pair, ("other", "9/1d")])
+    pair[1] = "no limit"
+    assert result.limit == "5/1d" and result.remaining == 4
 
 
 def test_what_is_refused(limiter):
