@@ -1,6 +1,7 @@
 """What the middlewares have in common: whose request it is, what is asked, and what is answered to a denial.
 
-limits           a limit, a list of them, or a callable of the request that gives either, or None for no limit
+limits           a limit, a list of them, or a callable of the request that gives either, or None for no limit; a lease
+                 of `concurrency` is held until the request is answered
 policy           instead: a policy's YAML or the path of its file. Or neither: that of the server which `store` names
 key              who is counted by `limits`: `ip` (the default), the name of a header, or a callable of the request
 attributes       with a policy: a dict of attribute: header, or a callable of the request that gives a dict
@@ -13,10 +14,13 @@ ipv6_prefix      an IPv6 client counts as his network of so many bits: 64
 headers          `draft10` (the default), `draft7`, `draft6`, `legacy-epoch` (X-RateLimit-*, reset in Unix seconds),
                  `legacy-delta`, or None
 """
+import asyncio
+import inspect
 import json
 import time
 
 from . import _core
+from ._errors import SluiceError
 
 FORMS = {"draft10": 1, "draft7": 2, "draft6": 4, "legacy-epoch": 8, "legacy-delta": 16, None: 0}
 LOOPBACK = ("127.0.0.0/8", "::1/128")  # whom the server trusts as well, unless told otherwise
@@ -31,6 +35,52 @@ class Request:
     def __init__(self, method, path, host, peer, headers, raw):
         self.method, self.path, self.host, self.peer, self.headers, self.raw = method, path, host, peer, headers, raw
         self.ip = None
+
+
+class Question:
+    """The call of the limiter that decides a request."""
+
+    __slots__ = ("method", "args", "words")
+
+    def __init__(self, method, *args):
+        self.method, self.args, self.words = method, args, {"each": True}
+
+
+class Lease:
+    """What a request holds while it is answered, if anything. It ends once: by end(), from any thread; by aend(), in
+    its loop; or when it is forgotten. One that can't be ended ends by itself."""
+
+    def __init__(self, limiter, *args):
+        self.limiter, self.args = limiter, args  # of release()
+        try:
+            self.loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.loop = None
+
+    def __bool__(self):
+        return bool(self.args)
+
+    def begin_to_end(self):
+        args, self.args = self.args, ()
+        return self.limiter.release(*args) if args and not (self.loop and self.loop.is_closed()) else None
+
+    def end(self):
+        try:
+            ending = self.begin_to_end()
+        except SluiceError:
+            return
+        if inspect.isawaitable(ending):
+            asyncio.run_coroutine_threadsafe(ending, self.loop)
+
+    async def aend(self):
+        try:
+            ending = self.begin_to_end()
+            if inspect.isawaitable(ending):
+                await ending
+        except SluiceError:
+            pass
+
+    __del__ = end
 
 
 class Guard:
@@ -50,15 +100,34 @@ class Guard:
         self.limiter = limiter or make(store, memory=memory, policy=policy, timeout=timeout, tls=tls, on_error=on_error)
 
     def question(self, request):
-        """The call of the limiter that decides a request: its method, arguments and words; None where none does."""
+        """What decides a request; None where nothing does."""
         lines = [line.encode("latin-1", "replace") for line in request.headers(self.forwarded)]
         request.ip = self.proxies.client(request.peer, lines, self.forwarded == "forwarded")
         cost = self.cost(request) if callable(self.cost) else self.cost
         if self.limits is None:
-            return "admit", (self.attributes_of(request), cost), {"each": True}
+            return Question("admit", self.attributes_of(request), cost)
         limits = self.limits(request) if callable(self.limits) else self.limits
         key = self.key_of(request)
-        return (limits is not None and key is not None) and ("check", (key, limits, cost), {"each": True}) or None
+        if limits is None or key is None:
+            return None
+        limits = (limits,) if isinstance(limits, (str, bytes)) else tuple(limits)
+        return Question("acquire" if leased(limits) else "check", key, limits, cost)
+
+    def ask(self, question):
+        """The result; of an AsyncLimiter to be awaited."""
+        return getattr(self.limiter, question.method)(*question.args, **question.words)
+
+    async def aask(self, question):
+        result = self.ask(question)
+        return await result if inspect.isawaitable(result) else result
+
+    def lease_of(self, question, result):
+        if not result.allowed or result.id is None:
+            return Lease(self.limiter)
+        if question.method == "admit":
+            return Lease(self.limiter, "*", None, result.id)
+        key, limits, _ = question.args
+        return Lease(self.limiter, key, leased(limits), result.id)
 
     def key_of(self, request):
         if callable(self.key):
@@ -81,18 +150,30 @@ class Guard:
 
     def denial(self, result):
         """Headers and body of a 429."""
-        violated = [one.limit for one in result.each or () if not one.allowed and not one.observed]
+        violated = [named(one) for one in result.each or () if not one.allowed and not one.observed]
         body = json.dumps({"type": QUOTA_EXCEEDED, "title": "Quota Exceeded", "status": 429, "detail": detail(result),
-                           "violated-policies": violated or [result.limit]}, separators=(",", ":")).encode()
+                           "violated-policies": violated or [named(result)]}, separators=(",", ":")).encode()
         return self.headers_of(result) + [("Content-Type", "application/problem+json"), ("Cache-Control", "no-store"),
                                           ("Content-Length", str(len(body)))], body
+
+
+def leased(limits):
+    """Those of the limits that are held, not charged."""
+    def is_leased(limit):
+        text = limit[1] if isinstance(limit, (tuple, list)) and len(limit) > 1 else limit
+        return isinstance(text, (str, bytes)) and text[:12] in ("concurrency ", b"concurrency ")
+    return [limit for limit in limits if is_leased(limit)]
 
 
 def first(values):
     return values[0] if values else None
 
 
+def named(result):
+    return result.limit.decode("utf-8", "replace") if isinstance(result.limit, bytes) else result.limit
+
+
 def detail(result):
     if result.retry_after < 0:
-        return f"limit {result.limit}: it can never be admitted, the quota is {result.quota}"
-    return f"limit {result.limit} has {result.remaining} left: retry in {result.retry_after} ms"
+        return f"limit {named(result)}: it can never be admitted, the quota is {result.quota}"
+    return f"limit {named(result)} has {result.remaining} left: retry in {result.retry_after} ms"

@@ -5,7 +5,7 @@
 Options: see sluice._web. A denied request never reaches the application: 429, application/problem+json, Retry-After.
 """
 from . import _web
-from ._limiter import AsyncLimiter, Limiter
+from ._limiter import AsyncLimiter
 
 __doc__ += _web.__doc__
 __all__ = ["RateLimit"]
@@ -24,7 +24,7 @@ class RateLimit:
         if question is None:
             await self.app(scope, receive, send)
             return
-        result = await self.ask(*question)
+        result = await self.guard.aask(question)
         scope.setdefault("state", {})["rate_limit"] = result
         if not result.allowed:
             headers, body = self.guard.denial(result)
@@ -37,18 +37,11 @@ class RateLimit:
             if message["type"] == "http.response.start" and more:
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             await send(message)
+        lease = self.guard.lease_of(question, result)
         try:
             await self.app(scope, receive, send_with_headers)
         finally:
-            if result.id is not None:
-                await self.end("release", "*", None, result.id)
-
-    async def ask(self, method, args, words):
-        return await self.end(method, *args, **words)
-
-    async def end(self, method, *args, **words):
-        answer = getattr(self.guard.limiter, method)(*args, **words)
-        return answer if isinstance(self.guard.limiter, Limiter) else await answer
+            await lease.aend()
 
 
 def encoded(headers):

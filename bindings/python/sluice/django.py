@@ -42,15 +42,16 @@ def synchronous(get_response, guard):
         question = guard.question(request_of(request))
         if question is None:
             return get_response(request)
-        method, args, words = question
-        request.rate_limit = result = getattr(guard.limiter, method)(*args, **words)
+        request.rate_limit = result = guard.ask(question)
         if not result.allowed:
             return denied(guard, result)
+        lease = guard.lease_of(question, result)
         try:
-            return told(get_response(request), guard, result)
+            response, lease = handed_on(told(get_response(request), guard, result), lease)
+            return response
         finally:
-            if result.id is not None:
-                guard.limiter.release("*", None, result.id)
+            if lease:
+                lease.end()
     return middleware
 
 
@@ -59,16 +60,37 @@ def asynchronous(get_response, guard):
         question = guard.question(request_of(request))
         if question is None:
             return await get_response(request)
-        method, args, words = question
-        request.rate_limit = result = await getattr(guard.limiter, method)(*args, **words)
+        request.rate_limit = result = await guard.aask(question)
         if not result.allowed:
             return denied(guard, result)
+        lease = guard.lease_of(question, result)
         try:
-            return told(await get_response(request), guard, result)
+            response, lease = handed_on(told(await get_response(request), guard, result), lease)
+            return response
         finally:
-            if result.id is not None:
-                await guard.limiter.release("*", None, result.id)
+            if lease:
+                await lease.aend()
     return middleware
+
+
+class HeldAsync:
+    """wsgi.Held for a loop. Django closes it in another thread."""
+
+    def __init__(self, body, lease):
+        self.items, self.lease = body.__aiter__(), lease
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        try:
+            return await self.items.__anext__()
+        except BaseException:
+            await self.lease.aend()
+            raise
+
+    def close(self):
+        self.lease.end()
 
 
 def denied(guard, result):
@@ -83,6 +105,15 @@ def told(response, guard, result):
     for name, value in guard.headers_of(result):
         response[name] = value
     return response
+
+
+def handed_on(response, lease):
+    """The response, and what is left to end here: a body that is streamed takes the lease along."""
+    if not lease or not response.streaming:
+        return response, lease
+    held = HeldAsync if getattr(response, "is_async", False) else wsgi.Held
+    response.streaming_content = held(response.streaming_content, lease)
+    return response, None
 
 
 def request_of(request):

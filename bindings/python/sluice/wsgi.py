@@ -22,8 +22,7 @@ class RateLimit:
         question = self.guard.question(request_of(environ))
         if question is None:
             return self.app(environ, start_response)
-        method, args, words = question
-        result = getattr(self.guard.limiter, method)(*args, **words)
+        result = self.guard.ask(question)
         environ["sluice.result"] = result
         if not result.allowed:
             headers, body = self.guard.denial(result)
@@ -33,36 +32,38 @@ class RateLimit:
 
         def start_with_headers(status, headers, exc_info=None):
             return start_response(status, [*headers, *more], *([exc_info] if exc_info else []))
-        if result.id is None:
+        lease = self.guard.lease_of(question, result)
+        if not lease:
             return self.app(environ, start_with_headers)
-        return self.held(environ, start_with_headers, result)
-
-    def held(self, environ, start_response, result):
-        """A lease lasts as long as the answer is sent."""
         try:
-            body = self.app(environ, start_response)
+            return Held(self.app(environ, start_with_headers), lease)
         except BaseException:
-            self.guard.limiter.release("*", None, result.id)
+            lease.end()
             raise
-        return Held(body, lambda: self.guard.limiter.release("*", None, result.id))
 
 
 class Held:
-    def __init__(self, body, release):
-        self.body, self.items, self.release = body, iter(body), release
+    """A body, for as long as which a lease lasts: to its end, or until it is closed."""
+
+    def __init__(self, body, lease):
+        self.body, self.items, self.lease = body, iter(body), lease
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        return next(self.items)
+        try:
+            return next(self.items)
+        except BaseException:
+            self.lease.end()
+            raise
 
     def close(self):
         try:
             if hasattr(self.body, "close"):
                 self.body.close()
         finally:
-            self.release()
+            self.lease.end()
 
 
 def request_of(environ):

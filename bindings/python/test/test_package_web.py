@@ -1,6 +1,8 @@
 """The middlewares in the frameworks that they are for: headers, denials, whose request it is, policies and leases; and
 workers of gunicorn that share one limit."""
 import asyncio
+import gc
+import io
 import json
 import os
 import re
@@ -65,8 +67,44 @@ def django_app(asynchronous):
 
 
 def view(request, path):
-    from django.http import JsonResponse
+    from django.http import JsonResponse, StreamingHttpResponse
+    if path.startswith("stream"):
+        return StreamingHttpResponse(aparts() if path == "stream-async" else parts())
     return JsonResponse({"remaining": request.rate_limit.remaining})
+
+
+LEASE = "concurrency 1 lease 1h"
+
+
+class Watcher:
+    """Looks at the leases of a store from beside the application."""
+
+    limiter = None
+
+    @classmethod
+    def held(cls):
+        return len(cls.limiter.holders("192.0.2.1", LEASE))
+
+
+def parts():
+    for _ in range(3):
+        yield b"%d" % Watcher.held()
+
+
+async def aparts():
+    for part in parts():
+        await asyncio.sleep(0)
+        yield part
+
+
+@pytest.fixture
+def watched():
+    """A store whose leases the applications look at while they stream."""
+    name = world.shared_name("web")
+    Watcher.limiter = sluice.Limiter("shared:" + name)
+    yield "shared:" + name
+    Watcher.limiter.close()
+    sluice.forget(name)
 
 
 def key_of(request):
@@ -155,6 +193,94 @@ def test_a_policy_with_leases(serve):
     denied = client.get("/work", [("x-user", "ann")])
     assert denied.status_code == 429 and denied.json()["violated-policies"] == ["per-ip"]
     assert client.get("/", peer="2001:db8::1").headers["ratelimit"].startswith('"per-ip";r=2')
+
+
+@pytest.fixture(scope="module", params=["memory", "server"])
+def store(request):
+    if request.param == "memory":
+        yield "memory"
+        return
+    server = Server(world.SLUICE, POLICY)
+    yield f"redis://127.0.0.1:{server.resp_port}"
+    server.stop()
+
+
+def test_concurrency_is_held_until_the_answer(serve, store):
+    for key, limits in (("a", LEASE), ("b", [LEASE, "sliding-log 3/1d"]),
+                        ("c", [(f"all-{serve}", LEASE), b"sliding-log 3/1d"])):
+        client = serve(limits=limits, store=store, key=lambda request: f"{key}-{serve}", timeout=5000)
+        for _ in range(3):
+            answer = client.get("/")
+            assert answer.status_code == 200 and answer.json() == {"remaining": 0}
+            assert '"concurrency 1 lease 1h";q=1;qu="concurrent-requests"' in answer.headers["ratelimit-policy"]
+        last = client.get("/")
+        assert last.status_code == (200 if limits == LEASE else 429)
+        assert limits == LEASE or last.json()["violated-policies"] == ["sliding-log 3/1d"]
+
+
+def test_concurrency_that_is_used_up_denies(serve, watched):
+    client = serve(limits=LEASE, store=watched)
+    with Watcher.limiter.lease("192.0.2.1", LEASE):
+        denied = client.get("/")
+        assert denied.status_code == 429 and denied.json()["violated-policies"] == [LEASE]
+        assert client.get("/", peer="192.0.2.2").status_code == 200
+    assert client.get("/").status_code == 200 and Watcher.held() == 0
+
+
+@pytest.mark.filterwarnings("ignore:StreamingHttpResponse must")
+@pytest.mark.parametrize("asynchronous,route", [(False, "/stream"), (True, "/stream-async"), (True, "/stream")])
+def test_django_holds_as_long_as_it_streams(watched, asynchronous, route):
+    client = Client(django_app(asynchronous)(limits=LEASE, store=watched), asynchronous)
+    for _ in range(2):
+        assert client.get(route).content == b"111"
+        wait_until(lambda: Watcher.held() == 0, "the lease has ended")
+
+
+def test_django_ends_a_lease_with_a_stream_that_is_closed_or_forgotten(watched):
+    app = django_app(False)(limits=LEASE, store=watched)
+
+    def begin():
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/stream", "SERVER_NAME": "app.test", "SERVER_PORT": "80",
+                   "REMOTE_ADDR": "192.0.2.1", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
+        return app(environ, lambda status, headers, exc_info=None: None)
+    body = begin()
+    assert next(iter(body)) == b"1" and Watcher.held() == 1
+    body.close()
+    assert Watcher.held() == 0
+    body = begin()
+    assert Watcher.held() == 1
+    del body  # such as one in whose place the client got a 304
+    gc.collect()
+    assert Watcher.held() == 0
+
+
+def test_django_ends_a_lease_when_its_client_goes_away(watched):
+    app = django_app(True)(limits=LEASE, store=watched)
+    scope = {"type": "http", "method": "GET", "path": "/stream-async", "query_string": b"", "headers": [],
+             "client": ("192.0.2.1", 5000), "server": ("app.test", 80), "scheme": "http"}
+    heard = []
+
+    async def ask():
+        gone, asked = asyncio.Event(), [{"type": "http.request"}]
+
+        async def receive():
+            if asked:
+                return asked.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            if message.get("body"):
+                heard.append(Watcher.held())
+                gone.set()
+                await asyncio.sleep(3600)
+        await app(scope, receive, send)
+        for _ in range(1000):
+            if Watcher.held() == 0:
+                return
+            await asyncio.sleep(0.01)
+    asyncio.run(ask())
+    assert heard == [1] and Watcher.held() == 0
 
 
 def test_keys_limits_and_costs_of_ones_own(serve):
