@@ -2,6 +2,8 @@
  * calls and results are those of the class, as far as the door has them; the door's own headers come along. */
 'use strict';
 
+const { newId } = require('../lib/identity.js');
+
 const TOLD = ['ratelimit-policy', 'ratelimit', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset',
 	'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after', 'sluice-failed-open'];
 const TIMEOUT_MS = 100;
@@ -77,8 +79,16 @@ class HttpLimiter {
 		return (await this.ask('/v1/reset', this.#keyed(key, limits))).answer.reset;
 	}
 
-	acquire(key, limits, options) {
-		return this.decided('/v1/acquire', this.#keyed(key, limits, options));
+	/** Without an id it is given one, so that a lease whose answer comes too late is given back. */
+	async acquire(key, limits, options = {}) {
+		const id = options.id ?? newId();
+		try {
+			return await this.decided('/v1/acquire', this.#keyed(key, limits, { ...options, id }));
+		} catch (error) {
+			if (options.id === undefined && error.cause) /* no answer */
+				this.release(key, limits, id).catch(() => {});
+			throw error;
+		}
 	}
 
 	async release(key, limits, id) {

@@ -324,7 +324,7 @@ if (Symbol.asyncDispose)
 /** What is asked, before anything is said of it: all fields, so that all have one shape. */
 function begun(operation, key, at) {
 	return {operation, key, limits: [], cost: 1, ttl: 0, id: undefined, member: undefined, upto: false, next: false,
-		each: false, attributes: null, ticketed: false, at};
+		each: false, attributes: null, ticketed: false, named: false, at};
 }
 
 /** Options of a call, checked, into what is asked. */

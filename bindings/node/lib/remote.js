@@ -4,7 +4,8 @@
 
 const {SluiceError, misuse} = require('./errors.js');
 const {Result, merged} = require('./result.js');
-const {Connection} = require('./resp/connection.js');
+const {newId} = require('./identity.js');
+const {Connection, ErrorReply} = require('./resp/connection.js');
 
 /** May be done twice: nothing is charged, or an id says that it is the same. */
 const AGAIN = new Set(['PEEK', 'EXPLAIN', 'RELEASE', 'RENEW']);
@@ -108,7 +109,7 @@ function eachOf(asked, reply) {
 	const each = texts.map((text, i) => Object.assign(oneOf(reply[i], text), {index: i}));
 	const result = merged(each, texts), more = reply[count];
 	result.granted = more ? more[0] : grantOf(asked, result.allowed);
-	if (more && more[1] === 1)
+	if (more && more[1] === 1 && !asked.named) // else it was the connection that asked twice
 		result.repeated = true;
 	for (const one of each)
 		one.granted = result.granted;
@@ -209,14 +210,40 @@ class Remote {
 			throw misuse('bad-argument', `each: a server doesn't tell it of ${asked.operation.toLowerCase()}()`);
 		if (this.#connection.full)
 			return this.#crowded(asked);
+		if (asked.operation === 'ACQUIRE' && asked.id === undefined) {
+			asked.id = newId();
+			asked.named = true;
+		}
 		const again = AGAIN.has(asked.operation) || (asked.id !== undefined && asked.operation !== 'COMMIT');
-		return answerOf(asked, await this.#connection.command(wordsOf(asked), again));
+		return answerOf(asked, await this.#connection.command(wordsOf(asked), {again, ...this.#unowned(asked)}));
+	}
+
+	/** What gives a lease back of which nobody learns, since its answer comes too late or never. The RELEASE follows
+	 * its ACQUIRE on one connection, so that a server which stood still does both. Who chose the id may still use it;
+	 * a ticket of ADMIT is not known before its answer. */
+	#unowned(asked) {
+		if (asked.named) {
+			const words = wordsOf({...asked, operation: 'RELEASE', each: false, next: false, member: undefined});
+			return {abandoned: () => this.#release(words)};
+		}
+		return asked.operation === 'ADMIT' ? {late: (reply) => this.#releaseTicket(asked, reply)} : undefined;
+	}
+
+	#releaseTicket(asked, reply) {
+		const id = reply instanceof ErrorReply ? null : admissionOf(asked, reply).id;
+		if (id !== null)
+			this.#release(['SLUICE.RELEASE', '*', id]);
+	}
+
+	/** A lease that can't be ended ends by itself. */
+	#release(words) {
+		this.#connection.command(words, {again: true}).catch(() => {});
 	}
 
 	/** [[id, cost, ms], ..] */
 	async holders(key, limit, at) {
 		const words = [ 'SLUICE.HOLDERS', key, ...(at === undefined ? [] : [ 'AT', at ]), limit ];
-		const reply = await this.#connection.command(words, true);
+		const reply = await this.#connection.command(words, {again: true});
 		expect(Array.isArray(reply) && reply.every((one) => Array.isArray(one) && one.length >= 3), 'HOLDERS');
 		return reply;
 	}

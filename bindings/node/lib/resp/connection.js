@@ -8,8 +8,8 @@
 // What is asked while there is no connection waits for one, through one attempt that fails at most, and not at all
 // where the next attempt lies beyond its deadline, or what failed is the login: then it fails at once. A command that
 // was sent and not answered is not sent again, since it may have been charged; one that may safely be done twice (a
-// peek, or with an id) is, once. An answer that comes too late is read and dropped. A server that has not sent a byte
-// for long after a deadline is given up, and connected to anew.
+// peek, or with an id) is, once. An answer that comes too late is read, and goes to who wants it all the same. A server
+// that has not sent a byte for long after a deadline is given up, and connected to anew.
 //
 // An idle connection does not keep the process alive.
 'use strict';
@@ -81,9 +81,11 @@ class Connection {
 
 	/**
 	 * Sends a command; resolves with its answer, rejects with a SluiceError.
-	 *  again  may be sent twice
+	 *  again      may be sent twice
+	 *  abandoned  called when it was sent, and its answer is waited for no longer
+	 *  late       called with its answer, if that comes after all
 	 */
-	command(words, again = false) {
+	command(words, {again = false, abandoned, late} = {}) {
 		return new Promise((resolve, reject) => {
 			if (this.#closing)
 				return reject(new SluiceError('closed', 'the limiter was closed'));
@@ -91,7 +93,8 @@ class Connection {
 			if (this.#state === 'waiting' && this.#retryAt > deadline)
 				return reject(this.#away());
 			const bytes = commandOf(words);
-			this.#waiting.push({bytes, again, deadline, waited: false, expired: false, resolve, reject});
+			this.#waiting.push({bytes, again, deadline, waited: false, expired: false, resolve, reject, abandoned,
+				late});
 			if (this.#state === 'idle')
 				this.#connect();
 			this.#hold();
@@ -178,7 +181,8 @@ class Connection {
 	/** A command of the greeting: it has the connection's deadline. */
 	#ask(socket, words) {
 		return new Promise((resolve, reject) => {
-			this.#sent.push({again: false, deadline: Infinity, waited: false, expired: false, resolve, reject});
+			this.#sent.push({again: false, deadline: Infinity, waited: false, expired: false, resolve, reject,
+				abandoned: undefined, late: undefined});
 			socket.write(commandOf(words));
 		});
 	}
@@ -201,7 +205,7 @@ class Connection {
 			this.#state = 'idle';
 			this.#waiting.unshift(sent.filter((one) => one.again && !one.expired));
 			for (const one of sent)
-				one.again && !one.expired ? (one.again = false) : this.#refuse(one, this.#away());
+				one.again && !one.expired ? (one.again = false) : this.#abandon(one, this.#away());
 		} else {
 			for (const one of sent)
 				this.#refuse(one, error);
@@ -276,8 +280,8 @@ class Connection {
 			throw new Error('an answer to no question');
 		const one = this.#sent.shift();
 		if (one.expired)
-			return;
-		if (reply instanceof ErrorReply && one.deadline !== Infinity)
+			one.late?.(reply);
+		else if (reply instanceof ErrorReply && one.deadline !== Infinity)
 			one.reject(errorOf(reply));
 		else
 			one.resolve(reply);
@@ -287,6 +291,14 @@ class Connection {
 		if (!one.expired) {
 			one.expired = true;
 			one.reject(error);
+		}
+	}
+
+	/** Refuses what was sent: the server may have done it. */
+	#abandon(one, error) {
+		if (!one.expired) {
+			this.#refuse(one, error);
+			one.abandoned?.();
 		}
 	}
 
@@ -339,11 +351,11 @@ class Connection {
 		this.#timer = null;
 		const now = performance.now();
 		while (this.#waiting.length > 0 && this.#waiting.first().deadline <= now)
-			this.#expire(this.#waiting.shift());
+			this.#refuse(this.#waiting.shift(), this.#tooLate());
 		for (const one of this.#sent.list()) {
 			if (one.deadline > now)
 				break;
-			this.#expire(one);
+			this.#abandon(one, this.#tooLate());
 		}
 		const first = this.#sent.first();
 		const dead = first && first.expired && now - Math.max(first.deadline, this.#heard) >= this.#silence();
@@ -352,10 +364,10 @@ class Connection {
 		this.#hold();
 	}
 
-	#expire(one) {
+	#tooLate() {
 		const connecting = this.#state === 'connecting' || this.#state === 'waiting';
-		this.#refuse(one, connecting && this.#cause ? this.#away()
-			: new SluiceError('away', `${this.name}: no answer within ${this.#to.timeout} ms`));
+		return connecting && this.#cause ? this.#away()
+			: new SluiceError('away', `${this.name}: no answer within ${this.#to.timeout} ms`);
 	}
 }
 

@@ -4,10 +4,11 @@
 
 const assert = require('node:assert');
 const test = require('node:test');
-const { START, ask, part, startSluice, steered } = require('./common.js');
+const { LEASE, START, ask, part, startSluice, steered, until } = require('./common.js');
 
 const { addressKey, clientFinder } = part('doors/address.js');
 const { formsOf, headersOf, problemOf } = part('doors/answer.js');
+const { HttpLimiter } = part('doors/remote.js');
 
 const FORMS = ['draft10', 'draft7', 'draft6', 'legacy-epoch', 'legacy-delta'];
 const LIMITS = ['100/60s', '10/1500ms', 'fixed-window 10k/1d', 'sliding-log 400k/1m', 'sliding-log 5/3600000ms',
@@ -109,4 +110,31 @@ test('a peer that is no proxy, a unix socket, networks that are none', () => {
 	assert.strictEqual(key('10.0.0.1', ...Array(200).fill('10.0.0.1'), '10.0.0.1'), '10.0.0.1');
 	for (const wrong of ['10.0.0.0/33', '2001:db8::/129', 'x', '10.0.0.0/8/8', '', '10.0.0.0/-1'])
 		assert.throws(() => clientFinder({ trustedProxies: [wrong] }), TypeError, wrong);
+});
+
+test('over HTTP: a lease whose answer comes too late is given back, but one of the caller\'s own id', async (t) => {
+	const server = await startSluice('limits: []\n');
+	t.after(() => server.stop());
+	const url = `http://127.0.0.1:${server.http}`;
+	const patient = new HttpLimiter({ url, timeout: 10000 });
+	const late = new HttpLimiter({ url, timeout: 10000, fetch: async (...words) => {
+		const answer = await fetch(...words);
+		if (String(words[0]).endsWith('/acquire'))
+			throw new DOMException('The operation was aborted due to timeout', 'TimeoutError');
+		return answer;
+	} });
+	const limits = [LEASE, '9/1h'];
+	await assert.rejects(late.acquire('k', limits), { code: 'away' });
+	await assert.rejects(late.acquire('own', limits, { id: 'mine' }), { code: 'away' });
+	await until(async () => (await patient.peek('k', '9/1h')).remaining === 8);
+	for (const key of ['k', 'own']) {
+		const held = [];
+		await until(async () => {
+			const lease = await patient.acquire(key, LEASE);
+			held.push(lease);
+			return held.filter(({ allowed }) => allowed).length === (key === 'k' ? 2 : 1);
+		});
+		assert.strictEqual((await patient.acquire(key, LEASE)).allowed, false);
+		assert.match(held[0].id, /^[0-9a-f]{16}$/);
+	}
 });

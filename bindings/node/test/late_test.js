@@ -1,0 +1,98 @@
+// Leases of which nobody learns: the server's answer comes after the client's timeout, or never. They are given back.
+'use strict';
+
+const assert = require('node:assert/strict');
+const net = require('node:net');
+const {it} = require('node:test');
+const {atEnd, limiter, serve, until} = require('./helpers.js');
+
+const PATIENT = {timeout: 10000};
+const LEASE = 'concurrency 2 lease 1h';
+
+/** A way to a server on which answers can be kept back: `keeps` true; `pass()` lets them come. `lose` says of a piece
+ * of what is asked whether the connection ends instead of the answer. */
+async function way(server) {
+	const one = {asked: '', keeps: false, kept: [], lose: () => false};
+	const proxy = net.createServer((client) => {
+		const upstream = net.connect(server.port, '127.0.0.1').on('error', () => {});
+		let lost = false;
+		client.on('error', () => {}).on('close', () => upstream.end());
+		client.on('data', (data) => {
+			one.asked += data;
+			lost ||= one.lose(String(data));
+			upstream.write(data);
+		});
+		upstream.on('data', (data) => {
+			if (lost)
+				client.destroy();
+			else if (one.keeps)
+				one.kept.push(() => client.write(data));
+			else
+				client.write(data);
+		});
+	}).listen(0, '127.0.0.1');
+	await until('the way is open', () => proxy.listening);
+	atEnd(() => proxy.close());
+	one.store = `redis://127.0.0.1:${proxy.address().port}`;
+	one.count = (word) => one.asked.split(word).length - 1;
+	one.pass = () => {
+		one.keeps = false;
+		one.kept.splice(0).forEach((write) => write());
+	};
+	return one;
+}
+
+const codeOf = (promise) => promise.then(() => 'none', (error) => error.code);
+
+it('gives back a lease whose answer did not come in time', async () => {
+	const server = await serve(), through = await way(server);
+	const slow = limiter({store: through.store, timeout: 100}), direct = limiter({store: server.url, ...PATIENT});
+	await until('connected', () => slow.peek('k', '5/1m').catch(() => null));
+	through.keeps = true;
+	assert.deepEqual(await Promise.all([1, 2].map(() => codeOf(slow.acquire('k', [LEASE, '9/1h'])))), ['away', 'away']);
+	await until('both are given back', () => through.count('SLUICE.RELEASE') === 2);
+	assert.equal(through.count('SLUICE.ACQUIRE'), 2);
+	await until('nobody holds any', async () => (await direct.holders('k', LEASE)).length === 0);
+	assert.equal((await direct.peek('k', '9/1h')).remaining, 7, 'both were had');
+	through.pass();
+});
+
+it('leaves a lease whose id the caller chose: by that it can be had again', async () => {
+	const server = await serve(), through = await way(server);
+	const slow = limiter({store: through.store, timeout: 100}), direct = limiter({store: server.url, ...PATIENT});
+	await until('connected', () => slow.peek('k', '5/1m').catch(() => null));
+	through.keeps = true;
+	assert.equal(await codeOf(slow.acquire('k', LEASE, {id: 'mine'})), 'away');
+	through.pass();
+	await until('it answers', () => slow.peek('k', '5/1m').catch(() => null));
+	assert.equal((await direct.holders('k', LEASE)).length, 1);
+	assert.equal((await direct.acquire('k', LEASE, {id: 'mine'})).repeated, true);
+	assert.equal(through.count('SLUICE.RELEASE'), 0);
+});
+
+it('gives back what admit() leased, when its answer comes after all', async () => {
+	const server = await serve('limits: [{name: c, key: user, limit: concurrency 1 lease 1h}]\n');
+	const through = await way(server);
+	const slow = limiter({store: through.store, timeout: 100}), direct = limiter({store: server.url, ...PATIENT});
+	await until('connected', () => slow.peek('k', '5/1m').catch(() => null));
+	through.keeps = true;
+	assert.equal(await codeOf(slow.admit({user: 'ann'})), 'away');
+	await until('it was decided', () => through.kept.length > 0);
+	assert.equal((await direct.admit({user: 'ann'})).allowed, false);
+	through.pass();
+	await until('there is room', async () => (await direct.admit({user: 'ann'})).allowed);
+});
+
+it('has one lease where the connection is lost with the answer, and none where it is lost twice', async () => {
+	const server = await serve(), through = await way(server);
+	const one = limiter({store: through.store, ...PATIENT}), direct = limiter({store: server.url, ...PATIENT});
+	let times = 1;
+	through.lose = (text) => text.includes('SLUICE.ACQUIRE') && times-- > 0;
+	const lease = await one.acquire('k', LEASE);
+	assert.deepEqual([lease.allowed, lease.repeated, lease.each], [true, false, undefined]);
+	assert.deepEqual((await direct.holders('k', LEASE)).map(({id}) => id), [lease.id]);
+	times = 2;
+	assert.equal(await codeOf(one.acquire('k', LEASE)), 'away');
+	await until('it is given back', async () => (await direct.holders('k', LEASE)).length === 1);
+	assert.equal(await lease.release(), 1);
+});
