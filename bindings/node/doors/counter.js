@@ -44,6 +44,11 @@ class Counter {
 			cost);
 	}
 
+	/** The ms until so much is admitted: 0 now, -1 never. Charges nothing. */
+	async waitOf(key, max, windowMs, cost) {
+		return (await this.limiter.peek(this.prefix + key, this.text(max, windowMs), { cost })).retryAfter;
+	}
+
 	/** What is used, charging nothing. */
 	async look(key, windowMs) {
 		return this.told(await this.limiter.peek(this.prefix + key, this.text(MOST, windowMs), { cost: 0,

@@ -76,7 +76,7 @@ class RateLimiterSluice {
 	async consume(key, points = 1, options = undefined) {
 		const whole = this.getKey(key);
 		const windowMs = this.windowMs(options);
-		const { units, blocked } = await this.counter.held(whole);
+		const { units, blocked, reset } = await this.counter.held(whole);
 		if (blocked > 0)
 			throw new this.Res(0, told(blocked), this.points + 1 + points);
 		const hit = await this.counter.hit(whole, Math.max(0, this.points - units), windowMs, points);
@@ -86,13 +86,23 @@ class RateLimiterSluice {
 		if (!hit.allowed) {
 			if (this.blockDuration > 0)
 				await this.counter.block(whole, this.blockDuration * 1000);
+			const wait = units > 0 ? await this.waitBeside(whole, windowMs, points, hit.wait, reset) : hit.wait;
 			throw new this.Res(0, this.blockDuration > 0 ? this.blockDuration * 1000
-				: told(hit.wait < 0 ? windowMs : hit.wait), used);
+				: told(wait < 0 ? windowMs : wait), used);
 		}
 		const res = this.res(used, hit.reset, used === points);
 		if (this.execEvenly && !res.isFirstInDuration && res.msBeforeNext > 0)
 			await this.evenly(res);
 		return res;
+	}
+
+	/** The wait of points that were denied beside what set() holds: until there is room for both (`wait`, -1: never),
+	 * or until nothing is held (`reset`) and there is room for the points alone, whichever comes first. */
+	async waitBeside(whole, windowMs, points, wait, reset) {
+		const alone = await this.counter.waitOf(whole, this.points, windowMs, points);
+		const free = alone < 0 ? Infinity : Math.max(reset, alone);
+		const first = Math.min(wait < 0 ? Infinity : wait, free);
+		return first === Infinity ? -1 : first;
 	}
 
 	async evenly(res) {

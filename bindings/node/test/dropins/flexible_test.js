@@ -75,6 +75,34 @@ test('msBeforeNext of a denial is exact', async () => {
 	await ours.consume('key');
 });
 
+/** The wait that a denial tells; it is exact: a ms sooner the same is denied. */
+async function waited({ ours, at }, points) {
+	const { msBeforeNext } = await ours.consume('key', points).catch((res) => res);
+	at.now += msBeforeNext - 1;
+	await assert.rejects(ours.consume('key', points), (res) => res instanceof RateLimiterRes && res.msBeforeNext === 1);
+	at.now += 1;
+	await ours.consume('key', points);
+	return msBeforeNext;
+}
+
+test('msBeforeNext of a denial is exact while set() holds points', async () => {
+	const of = async (held, ms, consumed = 0) => {
+		const world = pair({ points: 5, duration: 60 });
+		await world.ours.set('key', held, ms / 1000);
+		if (consumed > 0)
+			await world.ours.consume('key', consumed);
+		world.at.now += 1000;
+		return world;
+	};
+	assert.strictEqual(await waited(await of(5, 10000), 1), 9000); /* as soon as nothing is held */
+	assert.strictEqual(await waited(await of(3, 10000), 4), 9000);
+	assert.strictEqual(await waited(await of(9, 90000), 1), 89000);
+	assert.strictEqual(await waited(await of(2, 10000, 3), 4), 59000); /* then three are used still */
+	assert.strictEqual(await waited(await of(2, 90000, 3), 1), 59000); /* room beside what is held comes first */
+	const { ours } = await of(2, 10000);
+	assert.strictEqual((await ours.consume('key', 6).catch((res) => res)).msBeforeNext, 60000); /* never */
+});
+
 test('blockDuration, block() and set() hold to the millisecond', async () => {
 	const { ours, at } = pair({ points: 1, duration: 1, blockDuration: 30 });
 	await ours.consume('key');
