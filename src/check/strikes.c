@@ -19,18 +19,20 @@ void strikes_find(const struct sluice_store *store, struct part *m) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Writes strikes into a block that was taken; within the change. */
+/* Writes strikes into a block that was taken; within the change. A penalty that begins is kept, where it may be. */
 static void publish(struct sluice_store *store, struct part *m, uint32_t block, bool claimed) {
 	const struct sl_strikes *strikes = m->cell.strikes;
 	struct sl_slot *slot = m->strikes.slot;
-	const uint64_t state[2] = {strikes->last >> SL_COARSE_SHIFT << SL_COARSE_SHIFT, block};
+	uint64_t last = strikes->last >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
+	bool kept = strikes->until > strikes->last && sl_penalty_may_be_kept(store, m->place->home, strikes->last);
+	const uint64_t state[2] = {last, (kept ? sl_penalty_word(last, strikes->until) : 0) | block};
 	uint32_t old = claimed ? 0 : (uint32_t)sl_slot_state(slot)[1];
 	sluice_ns life = sl_strikes_life(m->cell.terms, strikes, strikes->last);
 	SL_ASSERT(block != 0 && slot != NULL);
 	memcpy(sl_block_memory(store, block), strikes, sl_strikes_bytes(strikes));
 	sl_block_own(store, block, slot);
 	sl_blocks_save_slot(store, slot);
-	sl_slot_publish(slot, state, SL_MARKS_BESIDE_MUCH,
+	sl_slot_publish(slot, state, kept ? SL_MARKS_BESIDE_PENALTY : SL_MARKS_BESIDE_MUCH,
 	                life_until(state[0], ns_add(strikes->last, life + SL_MS_NS)));
 	if (old != 0)
 		sl_blocks_free(store, old);

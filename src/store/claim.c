@@ -2,7 +2,7 @@
  *
  *   free at home, expired at home, free in the page, expired in the page: nobody loses anything
  *   the least used counter of the page, the oldest of those that used little: remembered in the sketch, and gone;
- *   never a key's own quota, which is no counter (layout.h I9)
+ *   never a key's own quota, which is no counter (layout.h I9); last a penalty that runs (I10)
  *
  * Dead entries are swept by the traffic of the very buckets that are short of room, without a background thread, and a
  * store that is far from full never reuses anything. "Least used" is what keeps a flood of new keys from freeing a
@@ -19,6 +19,8 @@ enum {
 	/* Candidates whose locks are tried. A call may have locked other homes of the page itself, and can't have what is
 	 * theirs: of one home there are 24 once in many lives of a store, 8 were once in 500,000 claims. */
 	EVICT_TRIES = 24,
+	PENALTIES_MAX = SL_PAGE_SLOTS / 4, /* of a page, that go last */
+	BLOCKS_PART = 2,                   /* and their blocks, one unit each: at most a half of all */
 };
 
 static struct sl_slot *claim_free(struct sl_bucket *bucket, uint64_t tag) {
@@ -49,18 +51,49 @@ static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *
 	return slot;
 }
 
+static bool penalty_runs(const struct sl_slot *slot, uint64_t last_coarse, uint64_t now_coarse) {
+	uint64_t units = __atomic_load_n(&sl_slot_state(slot)[1], __ATOMIC_RELAXED) >> 32;
+	return now_coarse < last_coarse + (units << (SL_PENALTY_SHIFT - SL_COARSE_SHIFT));
+}
+
 /* Use 63..61, instant of the last charge, plus 1, 45..0. Whoever has used little, up to a fifth, is alike in that:
- * among those a client that comes back all the time stays, and a flood's keys go. */
+ * among those a client that comes back all the time stays, and a flood's keys go. A kept penalty seems to be one. */
 static inline uint64_t rank_of(uint64_t tag, uint64_t last_coarse) {
 	uint64_t use = sl_tag_use(tag);
 	SL_DEBUG_ASSERT(last_coarse <= UINT64_MAX >> SL_COARSE_SHIFT);
 	return (use > SL_USE_LITTLE ? use : 0) << SL_RANK_USE_SHIFT | (last_coarse + 1);
 }
 
+/* The rank of a slot, from what rank_of() says of it: never a lower one. A counter that has to go is remembered in the
+ * sketch, a penalty is not. So one that is kept and runs goes last, and the latest of them first: a flood of keys that
+ * are locked out displaces its own penalties, and none that began before it. Once it is over it ranks as strikes do. */
+static inline uint64_t raised_rank(const struct sl_slot *slot, uint64_t tag, uint64_t rank, uint64_t now_coarse) {
+	uint64_t last = rank - 1;
+	if (__builtin_expect(sl_tag_marks(tag) != SL_MARKS_BESIDE_PENALTY || rank == 0, 1))
+		return rank;
+	SL_DEBUG_ASSERT(rank <= (UINT64_MAX >> SL_COARSE_SHIFT) + 1);
+	return penalty_runs(slot, last, now_coarse)
+	           ? SL_RANK_PENALTY | ((UINT64_MAX >> SL_COARSE_SHIFT) - last)
+	           : (uint64_t)(SL_MARKS_BESIDE_MUCH % SL_USES) << SL_RANK_USE_SHIFT | rank;
+}
+
+bool sl_penalty_may_be_kept(const struct sluice_store *store, const struct sl_bucket *home, sluice_ns now) {
+	uint64_t most = sl_min(PENALTIES_MAX, store->unit_count / BLOCKS_PART / store->page_count), kept = 0;
+	for (unsigned at = 0; at < SL_PAGE_SLOTS && kept < most; at++) {
+		const struct sl_slot *slot = &sl_page_of(home)->buckets[at / SL_BUCKET_SLOTS].slots[at % SL_BUCKET_SLOTS];
+		uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED) >> SL_COARSE_SHIFT;
+		kept += sl_tag_marks(sl_slot_tag(slot)) == SL_MARKS_BESIDE_PENALTY &&
+		        penalty_runs(slot, last, now >> SL_COARSE_SHIFT);
+	}
+	return kept < most;
+}
+
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED) >> SL_COARSE_SHIFT;
 	SL_DEBUG_ASSERT((tag & SL_LIFE_FRESH) != SL_LIFE_FRESH);
-	return now >> SL_COARSE_SHIFT > last + sl_life_units(tag) ? 0 : rank_of(tag, last);
+	if (now >> SL_COARSE_SHIFT > last + sl_life_units(tag))
+		return 0;
+	return raised_rank(slot, tag, rank_of(tag, last), now >> SL_COARSE_SHIFT);
 }
 
 static bool evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {
@@ -132,7 +165,10 @@ static struct sl_slot *claim_or_survey(const struct sl_place *place, struct surv
 				return slot;
 			last = __atomic_load_n(&bucket->states[i][0], __ATOMIC_RELAXED) >> SL_COARSE_SHIFT;
 			rank = now_coarse > last + sl_life_units(tag) ? 0 : rank_of(tag, last);
-			if (rank < survey->rank && tag != 0 && may_go(survey, &bucket->slots[i], tag, rank == 0, pins)) {
+			if (rank >= survey->rank || tag == 0)
+				continue;
+			rank = raised_rank(&bucket->slots[i], tag, rank, now_coarse);
+			if (rank < survey->rank && may_go(survey, &bucket->slots[i], tag, rank == 0, pins)) {
 				survey->least = &bucket->slots[i];
 				survey->rank = rank;
 			}

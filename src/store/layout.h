@@ -32,7 +32,7 @@
  *     none.
  *     Start 7 goes with use 0, 6 or 7 only, since who starts with all of a quota has nothing left beyond; with 1..5 it
  *     marks a slot that is no counter but stands beside some (I8), which the sketch never hears of; 7 with 4 one that
- *     is never evicted (I9).
+ *     is never evicted (I9), 7 with 3 one that goes last (I10).
  * I6  A state is published by one aligned store of 16 bytes; where the lifetime grows with it the tag is written
  *     before, where it shrinks after: at any instant the slot lives long enough for the state that it has.
  * I7  A lock word is 0, or says who holds it: row of the process table and generation (SL_OWNER_*).
@@ -42,7 +42,9 @@
  * I9  A key's own quota, set at run time, is kept beside its counter as well: its state is that of algo/override.h, its
  *     block says whose it is (check/override.c). Whatever the counter's page or the blocks are short of, it stays until
  *     it has expired. The header counts them, and the units of their blocks: never less than there are; a process that
- *     died, or a program that does not know of them, may leave more, until a first opener counts anew. */
+ *     died, or a program that does not know of them, may leave more, until a first opener counts anew.
+ * I10 Strikes whose penalty is kept say in bits 63..32 of their second state word how long it runs from the instant of
+ *     the first, in units of 2^27 ns, rounded up. While it runs they go after all counters, the latest first. */
 #ifndef SL_LAYOUT_H
 #define SL_LAYOUT_H
 

@@ -189,7 +189,7 @@ static struct plan *find_plan(struct sluice_store *store, uint64_t units, sluice
 		*hand = fine < stretch.count ? stretch.blocks[fine] + sl_block_units(store, stretch.blocks[fine]) : stretch.end;
 		if (!possible || fine < stretch.count || fine == 0)
 			continue;
-		looked++;
+		looked += plan->rank < SL_RANK_PENALTY;
 		passed->unexpired = plan->rank < CHEAP ? 0 : passed->unexpired + (passed->unexpired < RARE);
 		weigh(store, &finding, stretch.first);
 		if (finding.best != NULL && finding.best->rank < CHEAP)

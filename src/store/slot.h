@@ -169,14 +169,28 @@ uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *sl
 bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
                        sluice_ns now);
 
-/* Whom to evict first: the less used, and among those the longer unused, have the lower rank; 0: has expired. The slot
- * is in use, and not FRESH. */
+/* Whom to evict first: the less used, and among those the longer unused, have the lower rank; 0: has expired. Highest
+ * are penalties that are kept and run, the later the lower. The slot is in use, and not FRESH. */
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
 
-/* What of a rank is use. */
-enum { SL_RANK_USE_SHIFT = 61 };
+enum {
+	SL_RANK_USE_SHIFT = 61, /* what of a rank is use */
+	SL_PENALTY_SHIFT = 27,  /* penalties last at most 3660 d: 31 bits of such units */
+};
+#define SL_RANK_PENALTY (UINT64_C(15) << 60) /* and above: a penalty that is kept and runs */
 static inline uint64_t sl_rank_use(uint64_t rank) {
 	return rank >> SL_RANK_USE_SHIFT;
+}
+
+/* Whether one more penalty that runs may be kept beside a counter of this home (layout.h I10). Of a page's slots a
+ * quarter may be such, and of all blocks about a half: so whoever gets others locked out, or himself, leaves counters
+ * their room. Looks at a page; others may make it one more meanwhile. */
+bool sl_penalty_may_be_kept(const struct sluice_store *store, const struct sl_bucket *home, sluice_ns now);
+
+/* The upper half of the second state word of one that runs until `end`, where `last` is the first. */
+static inline uint64_t sl_penalty_word(uint64_t last, sluice_ns end) {
+	uint64_t units = end > last ? (end - last + (((uint64_t)1 << SL_PENALTY_SHIFT) - 1)) >> SL_PENALTY_SHIFT : 0;
+	return (units < UINT32_MAX ? units : UINT32_MAX) << 32;
 }
 
 /* Whether a slot is among those that a call holds. */

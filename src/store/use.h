@@ -21,6 +21,7 @@ enum {
 	SL_MARKS_START_SHIFT = SL_TAG_START_SHIFT - SL_TAG_USE_SHIFT,
 	/* What is no counter (layout.h I5): evicted as early as one that was hardly used, or as late as one that was. */
 	SL_MARKS_BESIDE_LITTLE = SL_USE_ALL << SL_MARKS_START_SHIFT | 1,
+	SL_MARKS_BESIDE_PENALTY = SL_USE_ALL << SL_MARKS_START_SHIFT | 3, /* later than any counter, while it runs (I10) */
 	SL_MARKS_BESIDE_MUCH = SL_USE_ALL << SL_MARKS_START_SHIFT | 5,
 	SL_MARKS_KEPT = SL_USE_ALL << SL_MARKS_START_SHIFT | 4, /* a key's own quota: it is not evicted at all (I9) */
 };
