@@ -49,7 +49,8 @@ size_t sl_admission_match_end(const struct sluice_match *match, const char *buff
  * where one of them is a sliding-log, else `now`. A log keeps instants in whole milliseconds, so a request that meets
  * one is stamped in whole milliseconds too: then its log is exact to its stamps, and the first charge of
  * `sliding-log 5/1m` says that the quota is back in 60,000 ms, not in 60,001. All else keeps the nanosecond: a bucket
- * of 3,000 tokens a second and a burst of 1 would otherwise pass one request a millisecond. */
+ * of 3,000 tokens a second and a burst of 1 would otherwise pass one request a millisecond, as it does beside a log
+ * (docs/limits.md): a call has one instant, by which counters, ledgers and strikes of all its limits go. */
 static inline sluice_ns sl_admission_instant(sluice_ns now, const struct sluice_item *items, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++)
 		if (sl_rule_has(items[i].limit, SL_ROUNDS_TO_MS))
