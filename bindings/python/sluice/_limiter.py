@@ -1,6 +1,7 @@
 """Limiter and AsyncLimiter: the same calls, in process or at a server."""
 import asyncio
 import contextlib
+import functools
 
 from . import _core, _resp
 from ._errors import Limited, SluiceError
@@ -8,6 +9,8 @@ from ._errors import Limited, SluiceError
 ON_ERROR = {"throw": 0, "allow": 1, "deny": 2}
 # What decides: of these `on_error` can say what a request gets.
 DECIDING = ("check", "peek", "acquire", "reserve", "admit")
+# What may hold something; with an id of the caller's own it is his to give back, or to ask again.
+HOLDING = ("acquire", "reserve", "admit")
 OUTAGES = ("away", "busy", "full")
 AGAIN_SECONDS = 0.002  # between two looks whether a process that was stopped has moved
 
@@ -99,13 +102,29 @@ class _Remote:
     __slots__ = ()
 
     def _encode(self, operation, args, named):
+        """The command, what is to be known of it to read its answer, and its `undo`."""
         named = dict(named)
-        if operation in ("acquire", "reserve") and named.get("id") is None:
-            named["id"] = _core.make_id()  # so that it may be asked again if the answer is lost
+        unnamed = operation in HOLDING and named.get("id") is None
+        if unnamed and operation != "admit":
+            named["id"] = _core.make_id()  # so that it can be given back if the answer is lost
         if operation == "commit" and len(args) == 4 and _split_ticket(args[1], args[2]):
             args = (args[0], args[1], _core.ticket(*args[:3]), args[3])
         command, given, limits = _core.encode(operation, self._clock, *args, **named)
-        return command, (operation, given, limits, args, named.get("id"))
+        shape = (operation, given, limits, args, named.get("id"))
+        return command, shape, functools.partial(self._undo, shape) if unnamed else None
+
+    def _undo(self, shape, answer):
+        """Gives back what is held by an id of ours; that of admit() is a ticket, which stands in the answer."""
+        operation, _, _, args, id = shape
+        try:
+            if operation == "reserve":
+                return _core.encode("commit", self._clock, *args[:2], _core.ticket(*args[:2], id), 0)[0]
+            if operation == "acquire":
+                return _core.encode("release", self._clock, *args[:2], id)[0]
+            ticket = None if answer is None else self._told(answer, shape).id
+            return ticket and _core.encode("release", self._clock, "*", None, ticket)[0]
+        except SluiceError:
+            return None
 
     def _failed(self, error, shape):
         if self._on_error == 0 or error.code not in OUTAGES or shape[0] not in DECIDING:
@@ -195,9 +214,9 @@ class RemoteLimiter(_Remote, Limiter):
 
     def _ask(self, operation, *args, **named):
         args, named = _sorted(operation, args, named)
-        command, shape = self._encode(operation, args, named)
+        command, shape, undo = self._encode(operation, args, named)
         try:
-            return self._told(self._pool.call(command), shape)
+            return self._told(self._pool.call(command, undo), shape)
         except SluiceError as error:
             return self._failed(error, shape)
 
@@ -383,9 +402,9 @@ class AsyncRemoteLimiter(_Remote, AsyncLimiter):
 
     async def _ask(self, operation, *args, **named):
         args, named = _sorted(operation, args, named)
-        command, shape = self._encode(operation, args, named)
+        command, shape, undo = self._encode(operation, args, named)
         try:
-            return self._told(await self._wires.call(command), shape)
+            return self._told(await self._wires.call(command, undo), shape)
         except SluiceError as error:
             return self._failed(error, shape)
 

@@ -3,6 +3,10 @@
 A call is never sent twice: what was charged at the server can't be told from here. So a connection that the other end
 has closed meanwhile is noticed before it is used, and what breaks afterwards is an error. Where a call has an id,
 asking again is safe, and the caller's to do.
+
+What is held for a caller who no longer waits, by an id that he never saw, is given back: `undo` of a call is a function
+from its answer, None where that isn't known, to the command that does, or None. It goes out on the same connection, so
+that it comes after the call.
 """
 import asyncio
 import collections
@@ -199,6 +203,18 @@ class Connection:
                     raise ConnectionError("the connection was closed") from None
                 self.reader.feed(data)
 
+    def give_up(self, undo):
+        """Ends it while an answer is outstanding."""
+        command = undo and undo(None)
+        try:
+            if command:
+                self.socket.settimeout(0)
+                self.socket.sendall(command)
+                self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        self.close()
+
     def close(self):
         self.socket.close()
 
@@ -273,7 +289,7 @@ class Pool:
                 return
         connection.close()
 
-    def call(self, data):
+    def call(self, data, undo=None):
         deadline = time.monotonic() + self.timeout
         try:
             connection = self.take(deadline)
@@ -283,12 +299,12 @@ class Pool:
             answer = connection.call(data, deadline)
         except SluiceError as error:
             if error.code in ("away", "protocol") and error.__cause__ is not None:
-                connection.close()
+                connection.give_up(undo)
             else:
                 self.give(connection)  # it was answered
             raise
         except BaseException:
-            connection.close()
+            connection.give_up(undo)
             raise
         self.give(connection)
         return answer
@@ -312,6 +328,15 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 # ---- for asyncio -----------------------------------------------------------------------------------------------------
+
+class Asked:
+    """A command that is on its way."""
+
+    __slots__ = ("future", "begun", "undo")
+
+    def __init__(self, future, begun, undo):
+        self.future, self.begun, self.undo = future, begun, undo
+
 
 class Wire(asyncio.Protocol):
     """One connection of a loop: commands go out as they come, answers come back in their order."""
@@ -343,21 +368,40 @@ class Wire(asyncio.Protocol):
             self.end(SluiceError("protocol", f"{self.address}: {error}"))
 
     def settle(self, answer):
-        future, _ = self.waiting.popleft()
-        if future.done():
-            return  # it gave up waiting
-        if isinstance(answer, SluiceError):
-            future.set_exception(answer)
+        asked = self.waiting.popleft()
+        refused = isinstance(answer, SluiceError)
+        if asked.future.done():  # it gave up waiting
+            if not refused:
+                self.give_back(asked, answer)
+        elif refused:
+            asked.future.set_exception(answer)
         else:
-            future.set_result(answer)
+            asked.future.set_result(answer)
 
     def connection_lost(self, error):
         self.end(away(self.address, error or "the connection was closed"))
 
+    def give_up(self, asked):
+        """Nobody waits for its answer, which may have come meanwhile."""
+        future = asked.future
+        known = future.done() and not future.cancelled()
+        if not (known and future.exception()):
+            self.give_back(asked, future.result() if known else None)
+
+    def give_back(self, asked, answer=None):
+        command = asked.undo and asked.undo(answer)
+        if command:
+            asked.undo = None
+            told = self.send(command, asked.future.get_loop()).future
+            told.add_done_callback(lambda future: future.cancelled() or future.exception())
+
     def end(self, error):
+        if self.lost is None and self.transport is not None and not self.transport.is_closing():
+            for asked in list(self.waiting):
+                self.give_back(asked)
         self.lost = self.lost or error
         while self.waiting:
-            future, _ = self.waiting.popleft()
+            future = self.waiting.popleft().future
             if not future.done():
                 future.set_exception(error)
         if self.transport is not None:
@@ -367,15 +411,15 @@ class Wire(asyncio.Protocol):
         """Goes out before the first command, whose answer comes after those that are passed over."""
         self.unsaid, self.passed_over = introduction()
 
-    def send(self, data, loop):
-        future = loop.create_future()
+    def send(self, data, loop, undo=None):
+        asked = Asked(loop.create_future(), loop.time(), undo)
         if self.lost is not None:
-            future.set_exception(self.lost)
-            return future
-        self.waiting.append((future, loop.time()))
+            asked.future.set_exception(self.lost)
+            return asked
+        self.waiting.append(asked)
         self.transport.write(self.unsaid + data)
         self.unsaid = b""
-        return future
+        return asked
 
 
 class Wires:
@@ -385,7 +429,7 @@ class Wires:
         self.address, self.timeout = address, timeout
         self.loops, self.closed = weakref.WeakKeyDictionary(), False
 
-    async def call(self, data):
+    async def call(self, data, undo=None):
         if self.closed:
             raise SluiceError("closed", "the limiter is closed")
         loop = asyncio.get_running_loop()
@@ -393,13 +437,17 @@ class Wires:
         begun = loop.time()
         if not isinstance(wire, Wire) or wire.lost is not None or wire.transport.is_closing():
             wire = await self.connected(loop, wire)
-        future = wire.send(data, loop)
+        asked = wire.send(data, loop, undo)
         try:
-            return await asyncio.wait_for(future, max(0.0, self.timeout - (loop.time() - begun)))
+            return await asyncio.wait_for(asked.future, max(0.0, self.timeout - (loop.time() - begun)))
         except asyncio.TimeoutError as error:
-            if wire.waiting and wire.waiting[0][1] <= begun:  # nothing was answered since
+            wire.give_up(asked)
+            if wire.waiting and wire.waiting[0].begun <= begun:  # nothing was answered since
                 wire.end(away(self.address, "no answer in time"))
             raise away(self.address, "no answer in time") from error
+        except asyncio.CancelledError:
+            wire.give_up(asked)
+            raise
 
     async def connected(self, loop, pending):
         """One connection is made at a time; others wait for the same."""
@@ -425,7 +473,7 @@ class Wires:
             raise away(address, error) from error
         try:
             for said in address.greetings():
-                await asyncio.wait_for(wire.send(said, loop), self.timeout)
+                await asyncio.wait_for(wire.send(said, loop).future, self.timeout)
         except asyncio.TimeoutError as error:
             wire.end(away(address, "no answer in time"))
             raise away(address, "no answer in time") from error

@@ -1,6 +1,7 @@
 """At a server: what goes wrong on the way, who may ask, connections that are reused, broken, inherited and shared."""
 import asyncio
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 import world
 import sluice
 import sluice._web
-from harness import Server
+from harness import Server, wait_until
 
 POLICY = "limits: []\nclient-time: true\n"
 
@@ -279,3 +280,101 @@ def test_who_holds_leases_is_told_alike(server):
 def lines(result):
     """RateLimit-Policy, as the middlewares say it."""
     return dict(sluice._core.headers(sluice._web.FORMS["draft10"], result, 0))["RateLimit-Policy"]
+
+
+# ---- what nobody waits for any more ----------------------------------------------------------------------------------
+
+HELD = "concurrency 9 lease 1h"
+HOLDS = "limits:\n  - {name: work, key: user, limit: %s}\n" % HELD
+
+
+class Stopped:
+    """A server that answers nobody for the time of a block, and all that it was asked meanwhile afterwards."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def __enter__(self):
+        self.server.process.send_signal(signal.SIGSTOP)
+
+    def __exit__(self, *unused):
+        self.server.process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def holding():
+    server = Server(world.SLUICE, HOLDS)
+    yield server
+    server.stop()
+
+
+LIMITS = [("k", HELD), ("k", "sliding-log 7/1h"), ("user=k", "policy:work")]
+CALLS = {"acquire": ("k", HELD), "reserve": ("k", "sliding-log 7/1h", 7), "admit": ({"user": "k"},)}
+
+
+def all_is_free(server, count):
+    """Whether so many calls at least were allowed, and nothing is left of them."""
+    with server.http() as http:
+        clients = http.ask("GET", "/v1/figures")[2]["clients"]
+    with sluice.Limiter(url_of(server), timeout=20000) as limiter:
+        left = [limiter.peek(key, limit, 0).remaining for key, limit in LIMITS]
+    return sum(one["allowed"] for one in clients) >= count and left == [9, 7, 9]
+
+
+@pytest.mark.parametrize("operation", ["acquire", "reserve"])
+def test_what_timed_out_holds_nothing(holding, operation):
+    with sluice.Limiter(url_of(holding), timeout=300) as limiter:
+        limiter.peek("k", HELD)
+        with Stopped(holding):
+            assert failure(getattr(limiter, operation), *CALLS[operation])[0] == "away"
+    wait_until(lambda: all_is_free(holding, 1), "what was held is free")
+
+
+@pytest.mark.parametrize("operation", ["acquire", "reserve"])
+def test_what_timed_out_in_a_loop_holds_nothing(holding, operation):
+    async def ask():
+        async with sluice.AsyncLimiter(url_of(holding), timeout=300) as limiter:
+            await limiter.peek("k", HELD)
+            with Stopped(holding):
+                calls = [getattr(limiter, operation)(*CALLS[operation]) for _ in range(3)]
+                for error in await asyncio.gather(*calls, return_exceptions=True):
+                    assert error.code == "away"
+    asyncio.run(ask())
+    wait_until(lambda: all_is_free(holding, 3 if operation == "acquire" else 1), "what was held is free")
+
+
+def end_of(limiter, operation, id):
+    if operation == "reserve":
+        return limiter.commit(*CALLS[operation][:2], id, 0)
+    return limiter.release("k", HELD, id) if operation == "acquire" else limiter.release("*", None, id)
+
+
+@pytest.mark.parametrize("operation", CALLS)
+def test_what_is_cancelled_holds_nothing(holding, operation):
+    async def ask():
+        async with sluice.AsyncLimiter(url_of(holding), timeout=20000) as limiter:
+            await limiter.peek("k", HELD)
+            for turns in range(1, 9):  # before it is sent, and after
+                task = asyncio.ensure_future(getattr(limiter, operation)(*CALLS[operation]))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                answer, = await asyncio.gather(task, return_exceptions=True)
+                if isinstance(answer, sluice.Result):  # the answer was there before
+                    await end_of(limiter, operation, answer.id)
+                else:
+                    assert isinstance(answer, asyncio.CancelledError)
+            await limiter.peek("k", HELD)  # comes after all of them
+    asyncio.run(ask())
+    wait_until(lambda: all_is_free(holding, 1), "what was held is free")
+
+
+def test_an_id_of_the_callers_own_is_his_to_give_back(holding):
+    with sluice.Limiter(url_of(holding), timeout=300) as limiter:
+        assert limiter.acquire("k", HELD, id="mine").allowed
+        with Stopped(holding):
+            assert failure(limiter.acquire, "k", HELD, id="mine")[0] == "away"
+    with sluice.Limiter(url_of(holding), timeout=20000) as limiter:
+        for _ in range(20):
+            assert len(limiter.holders("k", HELD)) == 1
+        assert limiter.release("k", HELD, "mine") == 1
