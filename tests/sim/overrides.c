@@ -174,6 +174,8 @@ void overrides_promoted(struct world *world, struct sim_counter *counter, bool h
 	clocks_of(world, counter, &least, &most);
 	if (were.quota != 0 && own->quota == 0 && most >= were.end_least)
 		return; /* it had ended, and nobody needs to keep it */
+	if (were.quota == 0 && own->end_most <= least)
+		return; /* it had ended, and was kept */
 	world->totals.own_lost++;
 	if (has_all && !(own->quota == 0 && clocks_differ(world))) /* else a wall clock may have ended it there */
 		sim_fail(world, "override: %s %s has another after it went to another node, which was told all",
