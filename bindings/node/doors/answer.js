@@ -2,6 +2,7 @@
  * fields, and the problem document of a denial. */
 'use strict';
 
+const { instantOf } = require('./instant.js');
 const { told } = require('./notation.js');
 
 const FORMS = ['draft10', 'draft7', 'draft6', 'legacy-epoch', 'legacy-delta'];
@@ -71,7 +72,7 @@ function single(fields, forms, limits, decider, now) {
 	if (forms.includes('draft6'))
 		three('RateLimit', seconds(reset));
 	if (forms.includes('legacy-epoch'))
-		three('X-RateLimit', seconds(now + reset));
+		three('X-RateLimit', seconds(instantOf(now, reset, decider.turns)));
 	if (forms.includes('legacy-delta'))
 		three('X-RateLimit', seconds(reset));
 }

@@ -49,7 +49,7 @@ function concurrency(words) {
 /** A window of the calendar has no length of its own: its `w` is left out. */
 function calendar(quota, unit, words) {
 	return words.length === 2 && words[0] === 'at'
-		? { name: `fixed-window ${quota}/${unit} at ${words[1]}` } : null;
+		? { name: `fixed-window ${quota}/${unit} at ${words[1]}`, turns: UNITS.m } : null;
 }
 
 function windowed(algorithm, words) {
@@ -108,11 +108,12 @@ function readLimit(text) {
 		return bucket(read, 'queue', 1);
 	if (algorithm === 'sliding-buckets')
 		return buckets(read);
-	return read.options.size === 0 ? { name: read.head, window: seconds(read.window) } : null;
+	const turns = /^(fixed|sliding)-window$/.test(algorithm) && !read.spread ? read.window : undefined;
+	return read.options.size === 0 ? { name: read.head, window: seconds(read.window), turns } : null;
 }
 
-/** {name, window?, inFlight?, unlimited?} of a limit: its canonical text; seconds in which its whole quota comes back;
- * whether it counts what is in flight. */
+/** {name, window?, turns?, inFlight?, unlimited?} of a limit: its canonical text; seconds in which its whole quota
+ * comes back; ms of which every instant is a multiple at which it is back; whether it counts what is in flight. */
 function told(text) {
 	let read = kept.get(text);
 	if (read === undefined) {

@@ -8,6 +8,7 @@
 
 const { Admission } = require('../doors/admission.js');
 const { Counter, MOST } = require('../doors/counter.js');
+const { instantOf, likelySecondOf } = require('../doors/instant.js');
 const { follow } = require('../doors/lifetime.js');
 
 /** All lines of a header, in their order: req.headers joins them, or keeps one. */
@@ -85,18 +86,29 @@ class SluiceStore {
 	}
 
 	async increment(key) {
-		const { counter, windowMs, max } = this;
+		const { counter, windowMs, max } = this, asked = Date.now();
 		const hit = await (this.counts ? counter.force(key, windowMs) : counter.hit(key, max, windowMs));
 		if (hit.error)
 			return { totalHits: hit.allowed ? 1 : max + 1, resetTime: undefined };
 		const over = this.counts && hit.used > max;
 		return { totalHits: Math.max(1, hit.used),
-			resetTime: at(hit.allowed && !over ? hit.wait || hit.reset : hit.wait) };
+			resetTime: this.at(hit.allowed && !over ? hit.wait || hit.reset : hit.wait, asked) };
+	}
+
+	/** When a wait ends that was asked for at `asked`. A log's ends are anywhere. */
+	at(ms, asked) {
+		const now = Date.now(), { algorithm } = this.counter;
+		if (ms < 0)
+			return undefined;
+		return new Date(algorithm === 'fixed-window' ? instantOf(now, ms, Math.trunc(this.windowMs))
+			: algorithm === 'sliding-window' ? likelySecondOf(asked, now, ms) : now + ms);
 	}
 
 	async get(key) {
+		const asked = Date.now();
 		const seen = await this.counter.look(key, this.windowMs);
-		return seen.used === 0 ? undefined : { totalHits: seen.used, resetTime: at(seen.wait || seen.reset) };
+		return seen.used === 0 ? undefined
+			: { totalHits: seen.used, resetTime: this.at(seen.wait || seen.reset, asked) };
 	}
 
 	async decrement(key) {
@@ -111,7 +123,5 @@ class SluiceStore {
 		await this.counter.close();
 	}
 }
-
-const at = (ms) => (ms < 0 ? undefined : new Date(Date.now() + ms));
 
 module.exports = { sluice, SluiceStore };

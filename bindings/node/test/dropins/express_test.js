@@ -170,6 +170,45 @@ test('a client that leaves while a request is delayed is not served', async (t) 
 	assert.strictEqual(served, 1);
 });
 
+/** What `poll()` tells, many times within one hour. */
+async function polled(poll) {
+	const told = new Set();
+	let hour;
+	for (let i = 0; i < 60; i++) {
+		const now = Date.now(), left = 3600000 - now % 3600000;
+		if (left < 5000) /* it would end on the way */
+			await new Promise((resolve) => setTimeout(resolve, left + 1000));
+		hour = (Math.floor(Date.now() / 3600000) + 1) * 3600;
+		const seen = await poll();
+		told.add(seen - hour);
+		await new Promise((resolve) => setTimeout(resolve, i % 3));
+	}
+	return [...told];
+}
+
+test('an instant at which a window ends holds still, in process and at a server', async (t) => {
+	const server = await startSluice('limits: []\n');
+	t.after(() => server.stop());
+	const { Limiter } = part();
+	for (const store of ['memory', `redis://127.0.0.1:${server.resp}`]) {
+		const limiter = new Limiter({ store, timeout: 10000 });
+		t.after(() => limiter.close());
+		for (const [limits, wait] of [['fixed-window 3/1h', 0], ['3/1h', 3600], ['3/hour at UTC', 0]]) {
+			const url = await app(t, sluice({ limiter, limits, headers: 'legacy-epoch' }));
+			const poll = async () => Number((await ask(url)).headers['x-ratelimit-reset']);
+			assert.deepStrictEqual(await polled(poll), [wait], `${limits} ${store}`);
+		}
+		for (const [algorithm, wait] of [['fixed-window', 0], ['sliding-window', 1200]]) {
+			const erl = new SluiceStore({ limiter, algorithm, prefix: algorithm });
+			erl.init({ windowMs: 3600000, limit: 3 });
+			for (let i = 0; i < 3; i++)
+				await erl.increment('k');
+			const poll = async () => Math.ceil((await erl.increment('k')).resetTime / 1000);
+			assert.deepStrictEqual(await polled(poll), [wait], `${algorithm} ${store}`);
+		}
+	}
+});
+
 test('by a policy, in process and at a server', async (t) => {
 	const policy = 'limits:\n  - {name: login, when: {method: GET, path: /login}, key: ip, limit: sliding-log 1/1h}\n' +
 		'  - {name: per-user, key: user, limit: sliding-log 2/1h}\n';
