@@ -2,6 +2,7 @@
  * doors have them. */
 #include "bindings/python/src/core.h"
 
+#include "base/math.h"
 #include "policy/policy.h"
 #include "proto/forwarded.h"
 #include "proto/headers.h"
@@ -73,6 +74,24 @@ static void put_decider(struct sl_out *out, const struct result *result) {
 	sl_out_str(out, "\r\n");
 }
 
+/* The instant at which the whole quota is back is told of `now`, which was read after the decision, and of another
+ * clock, and of a wait that a server has rounded up. So their sum is some ms off, other ones at each poll, and where
+ * the instant is a whole second every other poll would tell the next one. Windows end at multiples of their length:
+ * what is near to one means it. The same in JavaScript: ../../node/doors/instant.js. */
+static void hold_still(struct sl_headers_decision *told, const struct sluice_limit *limit,
+                       struct sluice_decision *decision) {
+	const sluice_ns near_ns = 100000000, minute_ns = 60000000000, reset_ns = decision->reset_after_ns;
+	sluice_ns turn_ns = limit->calendar != SLUICE_CALENDAR_NONE ? minute_ns : limit->window_ns;
+	bool turns = limit->algorithm == SLUICE_FIXED_WINDOW || limit->algorithm == SLUICE_SLIDING_WINDOW;
+	if (!turns || reset_ns == 0 || reset_ns == SLUICE_NEVER || told->now > SLUICE_NEVER / 2 - reset_ns)
+		return;
+	sluice_ns at = told->now + reset_ns, end = (at + turn_ns / 2) / turn_ns * turn_ns;
+	if (end + near_ns < at || at + near_ns < end)
+		return;
+	told->now = sl_min(told->now, end);
+	decision->reset_after_ns = end - told->now;
+}
+
 PyObject *core_headers(PyObject *module, PyObject *args) {
 	struct core *core = core_of(module);
 	unsigned int forms;
@@ -101,6 +120,12 @@ PyObject *core_headers(PyObject *module, PyObject *args) {
 		decision.count++;
 		if (one->decision.index == result->decision.index)
 			decision.decided = (int32_t)i;
+	}
+	struct sluice_decision decider;
+	if (good && decision.decided >= 0 && (forms & SL_FORM_LEGACY_EPOCH) != 0) {
+		decider = *told[decision.decided].decision;
+		hold_still(&decision, told[decision.decided].limit, &decider);
+		told[decision.decided].decision = &decider;
 	}
 	if (good && result->each != NULL)
 		sl_headers_rate_limit(&out, forms, &decision);

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -292,6 +293,35 @@ def test_keys_limits_and_costs_of_ones_own(serve):
     assert answer.headers["x-ratelimit-limit"] == "5" and answer.headers["x-ratelimit-remaining"] == "2"
     assert int(answer.headers["x-ratelimit-reset"]) > 1700000000
     assert client.get("/", [("x-user", "bob")]).json() == {"remaining": 4}
+
+
+@pytest.mark.parametrize("limit,wait", [("fixed-window 3/1h", 0), ("3/1h", 3600), ("3/hour at UTC", 0)])
+def test_an_epoch_holds_still(store, limit, wait):
+    """Polled within one hour, at the end of which the limit's window ends."""
+    ends, begun = set(), time.time()
+    if begun % 3600 > 3590:
+        time.sleep(3600.5 - begun % 3600)
+    hour = (int(time.time()) // 3600 + 1) * 3600
+    app = wsgi_app(limits=limit, store=store, key=lambda request: "polled", headers="legacy-epoch", timeout=5000)
+    for number in range(100):
+        app({"REQUEST_METHOD": "GET", "SERVER_NAME": "app.test"},
+            lambda status, headers: ends.add(int(dict(headers)["X-RateLimit-Reset"]) - hour))
+        time.sleep(number % 4 / 1000)
+    assert ends == {wait}
+
+
+def test_an_epoch_holds_still_across_its_whole_window():
+    """Whatever is read of a clock until 99 ms after the decision."""
+    with sluice.Limiter(clock=lambda: now) as limiter:
+        for limit in ("fixed-window 3/1m", "3/1m"):
+            for now in range(1728000000001, 1728000060000, 999):
+                result = limiter.check(f"{limit} {now}", limit, each=True)
+                ends = 1728000060 if limit.startswith("fixed") else 1728000120
+                for later in (0, 1, 99):
+                    told = dict(sluice._core.headers(8, result, now + later))
+                    assert told["X-RateLimit-Reset"] == str(ends), (limit, now, later)
+            log = limiter.check("log", "sliding-log 3/1m", each=True)
+            assert dict(sluice._core.headers(8, log, now + 1))["X-RateLimit-Reset"] == str((now + 61000) // 1000)
 
 
 def test_options_are_checked():
