@@ -101,18 +101,25 @@ static enum sl_rls_read read_descriptor(struct sl_rls_request *request, struct s
 	return got < 0 ? SL_RLS_MALFORMED : came;
 }
 
+/* Those beyond what there is room for are counted alone. */
+static enum sl_rls_read count_descriptor(struct sl_rls_request *request, struct sluice_bytes message,
+                                         enum sl_rls_read came) {
+	request->descriptors_sent++;
+	return came == SL_RLS_READ ? read_descriptor(request, message) : came;
+}
+
 enum sl_rls_read sl_rls_request_read(struct sl_rls_request *request, struct sluice_bytes message) {
 	struct sl_pb_reader reader = sl_pb_read(message);
 	struct sl_pb_field field;
 	enum sl_rls_read came = SL_RLS_READ;
 	int got = 0;
 	request->domain = sl_slice("", 0);
-	request->hits = request->descriptor_count = request->entry_count = 0;
-	while (came == SL_RLS_READ && (got = sl_pb_next(&reader, &field)) > 0) {
+	request->hits = request->descriptor_count = request->entry_count = request->descriptors_sent = 0;
+	while (came != SL_RLS_MALFORMED && (got = sl_pb_next(&reader, &field)) > 0) {
 		if (sl_pb_is(&field, REQUEST_DOMAIN, SL_PB_BYTES))
 			request->domain = field.bytes;
 		else if (sl_pb_is(&field, REQUEST_DESCRIPTORS, SL_PB_BYTES))
-			came = read_descriptor(request, field.bytes);
+			came = count_descriptor(request, field.bytes, came);
 		else if (sl_pb_is(&field, REQUEST_HITS, SL_PB_VARINT))
 			request->hits = (uint32_t)field.value;
 	}
@@ -244,6 +251,9 @@ void sl_rls_response_put(struct sl_pb_writer *writer, const struct sl_rls_respon
 	sl_pb_put_text(writer, RESPONSE_BODY, response->body);
 	put_headers(writer, RESPONSE_TO_UPSTREAM, response->request_headers, response->request_header_count);
 	put_headers(writer, RESPONSE_HEADERS, response->response_headers, response->response_header_count);
+	static const struct sl_rls_status over = {.code = SL_RLS_OVER_LIMIT};
+	for (uint32_t i = 0; i < response->over_count; i++)
+		sl_rls_status_put(writer, &over, sl_slice(NULL, 0));
 	for (uint32_t i = response->status_count; i-- > 0;)
 		sl_rls_status_put(writer, &response->statuses[i], sl_slice(NULL, 0));
 	sl_rls_code_put(writer, response->code);

@@ -51,13 +51,15 @@ struct sl_rls_request {
 	struct sluice_bytes domain;
 	uint32_t hits;
 	uint32_t descriptor_count, entry_count;
+	uint32_t descriptors_sent; /* how many the message has, those included for which there is no room */
 	struct sl_rls_descriptor descriptors[SL_RLS_DESCRIPTORS_MAX];
 	struct sl_rls_entry entries[SL_RLS_ENTRIES_MAX];
 };
 
 enum sl_rls_read { SL_RLS_READ, SL_RLS_MALFORMED, SL_RLS_TOO_MANY };
 
-/* Reads a request. TOO_MANY: more descriptors or entries than there is room for; what was read is not to be used.
+/* Reads a request. TOO_MANY: more descriptors or entries than there is room for; what was read is not to be used, but
+ * descriptors_sent.
  * O(bytes). */
 enum sl_rls_read sl_rls_request_read(struct sl_rls_request *request, struct sluice_bytes message);
 
@@ -105,6 +107,7 @@ struct sl_rls_response {
 	struct sluice_bytes body;     /* empty: none */
 	const struct sl_rls_field *metadata;
 	uint32_t metadata_count;
+	uint32_t over_count; /* statuses after those: OVER_LIMIT, and nothing else is told */
 };
 
 /* Puts a response before what `writer` has. */

@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 
-enum { MEMBERS_MAX = 4, STATUS_BYTES = 256, FIELD_BYTES = 64 };
+enum { MEMBERS_MAX = 4, STATUS_BYTES = 256, FIELD_BYTES = 64, OVER_BYTES = sizeof "{\"code\":\"OVER_LIMIT\"}," };
 
 /* The members of a message: their names in JSON and, where that is another, in the message. */
 struct member {
@@ -194,6 +194,7 @@ enum sl_rls_read sl_rls_json_read(struct sl_rls_request *request, const json_t *
 	request->hits = (uint32_t)hits;
 	if (came == SL_RLS_READ && values[1] != NULL && !json_is_array(values[1]))
 		return wrong(&r, "descriptors", " must be a list");
+	request->descriptors_sent = (uint32_t)json_array_size(values[1]);
 	for (size_t i = 0; i < json_array_size(values[1]) && came == SL_RLS_READ; i++)
 		came = take_descriptor(&r, json_array_get(values[1], i));
 	return came;
@@ -272,7 +273,7 @@ static size_t headers_room(const struct sl_rls_header *headers, uint32_t count) 
 }
 
 size_t sl_rls_json_room(const struct sl_rls_response *response) {
-	size_t room = STATUS_BYTES + response->body.len / 3 * 4 + FIELD_BYTES;
+	size_t room = STATUS_BYTES + (size_t)response->over_count * OVER_BYTES + response->body.len / 3 * 4 + FIELD_BYTES;
 	for (uint32_t i = 0; i < response->status_count; i++)
 		room += STATUS_BYTES + SL_JSON_ROOM(response->statuses[i].name.len);
 	for (uint32_t i = 0; i < response->metadata_count; i++)
@@ -284,10 +285,13 @@ size_t sl_rls_json_room(const struct sl_rls_response *response) {
 void sl_rls_json_put(struct sl_out *out, const struct sl_rls_response *response) {
 	sl_out_char(out, '{');
 	sl_json_put_word(out, "overallCode", code_of(response->code));
-	if (response->status_count != 0) {
+	if (response->status_count + response->over_count != 0) {
+		static const struct sl_rls_status over = {.code = SL_RLS_OVER_LIMIT};
 		sl_json_open(out, "statuses", '[');
 		for (uint32_t i = 0; i < response->status_count; i++)
 			put_status(out, &response->statuses[i]);
+		for (uint32_t i = 0; i < response->over_count; i++)
+			put_status(out, &over);
 		sl_out_char(out, ']');
 	}
 	put_headers(out, "responseHeadersToAdd", response->response_headers, response->response_header_count);

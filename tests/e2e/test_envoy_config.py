@@ -170,7 +170,12 @@ def test_bounds(served):
         many = client.ask("shop", *([("user", f"m{i}")] for i in range(17)))
         assert many.overall_code == rls.OVER_LIMIT and len(many.statuses) == 17
         assert client.ask("shop", *([("user", f"m{i}")] for i in range(16))).overall_code == rls.OK
-        assert client.ask("shop", *([("user", "x")] for _ in range(257))).overall_code == rls.OVER_LIMIT
+        for descriptors in ([[("user", "x")]] * 257, [[("user", "x")] * 1024, [("user", "x")], [], []]):
+            answer = client.ask("shop", *descriptors)
+            assert [s.code for s in answer.statuses] == [rls.OVER_LIMIT] * len(descriptors)
+            assert answer.overall_code == rls.OVER_LIMIT
+        assert not client.ask("shop", *[[]] * 65537).statuses
+        assert len(client.ask("shop", *[[]] * 65536).statuses) == 65536
         deep = client.ask("shop", [("user", "x")] * 20)
         assert deep.overall_code == rls.OK and not deep.statuses[0].HasField("current_limit")
 

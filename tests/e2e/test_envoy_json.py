@@ -84,6 +84,7 @@ def test_what_is_wrong_is_said(server):
         many = {"domain": "d", "descriptors": [{}] * 257}
         status, _, answer = http.post("/json", many)
         assert status == 429 and answer["dynamicMetadata"] == {"bound": "descriptors"}
+        assert answer["statuses"] == [{"code": "OVER_LIMIT"}] * 257
 
 
 def test_a_store_in_redis_answers_later(server, redises):

@@ -109,6 +109,7 @@ static void test_bounds(void **state) {
 	assert_int_equal(read_many(SL_RLS_DESCRIPTORS_MAX, SL_RLS_ENTRIES_MAX), SL_RLS_READ);
 	assert_int_equal(request.entry_count, SL_RLS_ENTRIES_MAX);
 	assert_int_equal(read_many(SL_RLS_DESCRIPTORS_MAX + 1, 0), SL_RLS_TOO_MANY);
+	assert_int_equal(request.descriptors_sent, SL_RLS_DESCRIPTORS_MAX + 1);
 	assert_int_equal(read_many(1, SL_RLS_ENTRIES_MAX + 1), SL_RLS_TOO_MANY);
 }
 
@@ -143,8 +144,10 @@ static void test_responses(void **state) {
 	struct sl_rls_response response = {.code = SL_RLS_OK};
 	(void)state;
 	expect(&response, "{\"overallCode\":\"OK\"}");
+	response.over_count = 2;
+	expect(&response, "{\"overallCode\":\"OK\",\"statuses\":[{\"code\":\"OVER_LIMIT\"},{\"code\":\"OVER_LIMIT\"}]}");
 	response =
-		(struct sl_rls_response){SL_RLS_OVER_LIMIT, statuses, 4, &header, &ticket, 1, 1, {"\xff\xfe", 2}, fields, 2};
+		(struct sl_rls_response){SL_RLS_OVER_LIMIT, statuses, 4, &header, &ticket, 1, 1, {"\xff\xfe", 2}, fields, 2, 0};
 	expect(&response, "{\"overallCode\":\"OVER_LIMIT\",\"statuses\":[{\"code\":\"OK\"},"
 	                  "{\"code\":\"OK\",\"limitRemaining\":4294967295},"
 	                  "{\"code\":\"OVER_LIMIT\",\"currentLimit\":{\"requestsPerUnit\":3,\"unit\":\"WEEK\"},"

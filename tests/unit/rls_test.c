@@ -156,6 +156,12 @@ static void test_bounds(void **state) {
 	assert_int_equal(request.descriptor_count, SL_RLS_DESCRIPTORS_MAX);
 	memcpy(bytes + len, "\x12\x00", 2);
 	assert_int_equal(read_bytes(bytes, len + 2), SL_RLS_TOO_MANY);
+	memset(bytes + len + 2, 0x1b, 2); /* no message, but all descriptors before are counted */
+	assert_int_equal(read_bytes(bytes, len + 4), SL_RLS_MALFORMED);
+	for (int more = 0; more < 44; more++, len += 2)
+		memcpy(bytes + len, "\x12\x00", 2);
+	assert_int_equal(read_bytes(bytes, len), SL_RLS_TOO_MANY);
+	assert_int_equal(request.descriptors_sent, SL_RLS_DESCRIPTORS_MAX + 44);
 	for (int entries = SL_RLS_ENTRIES_MAX; entries <= SL_RLS_ENTRIES_MAX + 1; entries++) {
 		struct sl_pb_writer writer = sl_pb_write(bytes, sizeof bytes);
 		const uint8_t *end = sl_pb_message_end(&writer);

@@ -29,6 +29,7 @@ enum {
 	SL_RLS_TEXT_BYTES = 256 * 1024, /* of the headers and the body of an answer */
 	SL_RLS_HEADERS_MAX = 24,
 	SL_RLS_FIELDS_MAX = 4,
+	SL_RLS_OVER_MAX = 64 * 1024, /* statuses of a request that is not read: of more descriptors, none is told */
 	SL_RLS_TOLD = 64, /* limits of which a worker keeps what does not change */
 	SL_RLS_TOLD_BYTES = 176,
 };
@@ -117,9 +118,10 @@ static inline void sl_rls_was_read(struct sl_rls_worker *worker) {
 SLUICE_MUST_USE enum sl_rls_end sl_rls_decide(struct sl_door_context *context, struct sl_rls_worker *worker,
                                               enum sl_transport transport, struct sl_rls_answer *answer);
 
-/* Answers OVER_LIMIT, of no descriptor: `bound` of ours kept the request from being read or asked. */
+/* Answers OVER_LIMIT, of `descriptors` descriptors: `bound` of ours kept the request from being read or asked. 0: it
+ * is not known how many it has. */
 void sl_rls_answer_bound(struct sl_door_context *context, struct sl_rls_worker *worker, enum sl_transport transport,
-                         const char *bound, struct sl_rls_answer *answer);
+                         const char *bound, uint32_t descriptors, struct sl_rls_answer *answer);
 
 /* ---- known.c and rate_limit.c ---- */
 

@@ -356,11 +356,13 @@ void sl_rls_answer_refused(struct sl_door_context *context, struct sl_rls_worker
 }
 
 void sl_rls_answer_bound(struct sl_door_context *context, struct sl_rls_worker *worker, enum sl_transport transport,
-                         const char *bound, struct sl_rls_answer *answer) {
+                         const char *bound, uint32_t descriptors, struct sl_rls_answer *answer) {
 	static const struct sl_rls_header later = {{"Retry-After", 11}, {"1", 1}};
 	answer->written = false;
-	answer->response =
-		(struct sl_rls_response){.code = SL_RLS_OVER_LIMIT, .response_headers = &later, .response_header_count = 1};
+	answer->response = (struct sl_rls_response){.code = SL_RLS_OVER_LIMIT,
+	                                            .response_headers = &later,
+	                                            .response_header_count = 1,
+	                                            .over_count = descriptors <= SL_RLS_OVER_MAX ? descriptors : 0};
 	put_text(&answer->response, worker, "bound", sl_str(bound));
 	count_error(context->stats, transport);
 }

@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-enum { ANSWER_BYTES = 512 * 1024 }; /* more than the most that there can be: SL_RLS_TEXT_BYTES, and 256 statuses */
+/* More than the most that there can be: SL_RLS_TEXT_BYTES, and 256 statuses; or 64 Ki short ones. */
+enum { ANSWER_BYTES = 512 * 1024 };
 
 /* The memory of a worker's connections, and of the answer in hand. */
 struct sl_grpc_worker {
@@ -33,12 +34,12 @@ static void send(struct sl_grpc_stream *stream, const struct sl_rls_answer *answ
 	sl_grpc_answer(stream, sl_pb_written(answer->writer));
 }
 
-static void send_bound(struct sl_grpc_stream *stream, const char *bound) {
+static void send_bound(struct sl_grpc_stream *stream, const char *bound, uint32_t descriptors) {
 	struct sl_door_context *context = stream->session->context;
 	struct sl_pb_writer writer = begin(stream);
 	struct sl_rls_answer answer;
 	answer.writer = &writer;
-	sl_rls_answer_bound(context, context->rls, SL_TRANSPORT_GRPC, bound, &answer);
+	sl_rls_answer_bound(context, context->rls, SL_TRANSPORT_GRPC, bound, descriptors, &answer);
 	send(stream, &answer);
 }
 
@@ -58,7 +59,7 @@ static bool read_request(struct sl_grpc_stream *stream, struct sluice_bytes mess
 	const struct sl_door_context *context = stream->session->context;
 	enum sl_rls_read came = sl_rls_read(context, context->rls, message);
 	if (came == SL_RLS_TOO_MANY)
-		send_bound(stream, "descriptors");
+		send_bound(stream, "descriptors", context->rls->request.descriptors_sent);
 	else if (came == SL_RLS_MALFORMED)
 		sl_grpc_fail(stream, SL_GRPC_INTERNAL,
 		             "grpc: error unmarshalling request: proto: cannot parse invalid wire-format data");
@@ -72,7 +73,7 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream, struct sluice_byte
 	struct sl_rls_answer answer;
 	answer.writer = &writer;
 	if (session->waiting >= SL_GRPC_WAITING_MAX) {
-		send_bound(stream, "queue");
+		send_bound(stream, "queue", 0);
 		return;
 	}
 	if (!read_request(stream, message))
@@ -91,5 +92,5 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream, struct sluice_byte
 }
 
 void sl_grpc_deny_unread(struct sl_grpc_stream *stream) {
-	send_bound(stream, "message");
+	send_bound(stream, "message", 0);
 }

@@ -74,7 +74,8 @@ void sl_http_route_json(struct sl_http_exchange *exchange) {
 	if (came == SL_RLS_MALFORMED) {
 		sl_http_reply_problem(exchange, 400, sl_str(error), NULL);
 	} else if (came == SL_RLS_TOO_MANY) {
-		sl_rls_answer_bound(exchange->context, worker, SL_TRANSPORT_HTTP, "descriptors", &answer);
+		sl_rls_answer_bound(exchange->context, worker, SL_TRANSPORT_HTTP, "descriptors",
+		                    worker->request.descriptors_sent, &answer);
 		reply_answer(exchange, &answer.response);
 	} else {
 		decide(exchange, worker);
