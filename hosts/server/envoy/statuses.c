@@ -75,7 +75,8 @@ static void add_group(struct shown *shown, const struct sluice_policy *policy, s
 	shown->passes = shown->passes || group->passes;
 }
 
-/* What was given back is told, but takes no part in the answer. */
+/* What was given back is told, but takes no part in the answer. What nobody could decide may be tried again soon: but
+ * not before a limit that denied admits it. */
 static void collect(struct shown *shown, const struct sluice_policy *policy, struct sl_rls_worker *worker) {
 	shown->count = 0;
 	shown->merged = sl_merge_nothing();
@@ -89,8 +90,10 @@ static void collect(struct shown *shown, const struct sluice_policy *policy, str
 		if (kind == SL_RLS_REFUNDED)
 			shown->merged = before;
 	}
-	if (shown->unable)
-		shown->merged.allowed = false;
+	if (!shown->unable)
+		return;
+	shown->merged.allowed = false;
+	shown->merged.retry_after_ns = sl_max(shown->merged.retry_after_ns, SL_UNABLE_RETRY_NS);
 }
 
 /* ---- statuses ---------------------------------------------------------------------------------------------------- */
@@ -234,9 +237,7 @@ static void put_headers(struct sl_out *out, const struct shown *shown, uint32_t 
 		.allowed = shown->merged.allowed,
 		.now = shown->now,
 	};
-	if (shown->unable)
-		sl_headers_retry_after(out, SL_UNABLE_RETRY_NS);
-	else if (!shown->merged.allowed)
+	if (!shown->merged.allowed)
 		sl_headers_retry_after(out, shown->merged.retry_after_ns);
 	if (shown->passes && (forms & SL_FORM_FAILED_OPEN) != 0)
 		sl_out_str(out, "Sluice-Failed-Open: 1\r\n");
