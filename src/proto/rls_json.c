@@ -4,7 +4,13 @@
 
 #include "base/assert.h"
 
-enum { MEMBERS_MAX = 4, STATUS_BYTES = 256, FIELD_BYTES = 64, OVER_BYTES = sizeof "{\"code\":\"OVER_LIMIT\"}," };
+enum {
+	MEMBERS_MAX = 4,
+	STATUS_BYTES = 256,
+	OVER_BYTES = sizeof "{\"code\":\"OVER_LIMIT\"},",
+	FIELD_BYTES = 64,
+	REAL_BYTES_MAX = 64,
+};
 
 /* The members of a message: their names in JSON and, where that is another, in the message. */
 struct member {
@@ -64,17 +70,36 @@ static enum sl_rls_read sort(const struct reading *r, const char *where, const j
 	return SL_RLS_READ;
 }
 
+/* 1.0 and 1e0 are whole numbers to protojson, 2^64 is beyond them. */
+static bool is_whole_real(double real, uint64_t most, uint64_t *number) {
+	if (!(real >= 0 && real < 0x1p64))
+		return false;
+	*number = (uint64_t)real;
+	return (double)*number == real && *number <= most;
+}
+
+/* A whole number in digits, or a real as JSON has it, without white space around it. */
+static bool is_whole_text(struct sluice_bytes text, uint64_t most, uint64_t *number) {
+	const char *at = text.data;
+	if (sl_bytes_to_u64(text, number))
+		return *number <= most;
+	if (text.len == 0 || text.len > REAL_BYTES_MAX || at[0] < '0' || at[0] > '9' || at[text.len - 1] < '0')
+		return false;
+	json_t *value = json_loadb(text.data, text.len, JSON_DECODE_ANY, NULL);
+	const bool whole = value != NULL && json_is_real(value) && is_whole_real(json_real_value(value), most, number);
+	json_decref(value);
+	return whole;
+}
+
 /* A whole number, as a number or in a string. */
 static bool is_whole(const json_t *value, uint64_t most, uint64_t *number) {
-	struct sluice_bytes digits;
 	if (json_is_integer(value)) {
 		*number = (uint64_t)json_integer_value(value);
 		return json_integer_value(value) >= 0 && *number <= most;
 	}
-	if (!json_is_string(value))
-		return false;
-	digits = sl_json_bytes(value);
-	return sl_bytes_to_u64(digits, number) && *number <= most;
+	if (json_is_real(value))
+		return is_whole_real(json_real_value(value), most, number);
+	return json_is_string(value) && is_whole_text(sl_json_bytes(value), most, number);
 }
 
 static enum sl_rls_read take_number(const struct reading *r, const char *name, const json_t *value, uint64_t most,
