@@ -29,6 +29,10 @@ void sl_conf_forms(struct sl_conf *conf, const struct sl_yaml *value, void *into
 		{"failed-open", SL_FORM_FAILED_OPEN, false},
 		{"none", 0, false},
 		{"draft-10", SL_FORM_DRAFT10, true},
+		{"draft8", SL_FORM_DRAFT10, true}, /* lists of named items since that one, in the same grammar */
+		{"draft-8", SL_FORM_DRAFT10, true},
+		{"draft9", SL_FORM_DRAFT10, true},
+		{"draft-9", SL_FORM_DRAFT10, true},
 		{"draft-7", SL_FORM_DRAFT7, true},
 		{"draft-6", SL_FORM_DRAFT6, true},
 		{"ietf", SL_FORM_DRAFT10, true},

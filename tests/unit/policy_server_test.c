@@ -213,6 +213,10 @@ static void test_forms(void **state) {
 		{"draft10", SL_FORM_DRAFT10},
 		{"draft-10", SL_FORM_DRAFT10},
 		{"ietf", SL_FORM_DRAFT10},
+		{"draft8", SL_FORM_DRAFT10},
+		{"draft-8", SL_FORM_DRAFT10},
+		{"draft9", SL_FORM_DRAFT10},
+		{"[draft-9, legacy-epoch]", SL_FORM_DRAFT10 | SL_FORM_LEGACY_EPOCH},
 		{"[draft10]", SL_FORM_DRAFT10},
 		{"draft7", SL_FORM_DRAFT7},
 		{"draft-6", SL_FORM_DRAFT6},
@@ -359,7 +363,7 @@ static void test_bad_listens(void **state) {
 static void test_bad_forms(void **state) {
 	static const char all[] = "expected draft10, draft7, draft6, legacy-epoch, legacy-delta, failed-open or none";
 	const struct row rows[] = {
-		{"headers: draft8\n", {{1, 10, "found 'draft8': did you mean 'draft"}}},
+		{"headers: draft11\n", {{1, 10, "found 'draft11': did you mean 'draft10'?"}}},
 		{"headers: rfc\n", {{1, 10, all}}},
 		{"headers: {draft7: true}\n", {{1, 10, "or none, found a mapping"}}},
 		{"headers:\n", {{1, 9, "or none, found nothing"}}},
