@@ -353,7 +353,7 @@ def test_roles(server, users, role):
                 assert "requires the role " + roles.replace(" ", " or ") in body["detail"]
         status, headers, _ = ask(one, method, path)
         assert status == 401 and headers["WWW-Authenticate"] == 'Bearer realm="sluice"'
-    for path in ("/healthz", "/readyz", "/"):
+    for path in ("/healthz", "/readyz", "/healthcheck", "/"):
         assert ask(one, "GET", path)[0] == 200
 
 

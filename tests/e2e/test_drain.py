@@ -55,8 +55,12 @@ def test_red_first_then_the_end(server):
     one = server("drain: 9m\n" + LIMITS)
     with one.resp() as resp, one.http() as http:
         assert http.ask("GET", "/readyz")[0] == 200
+        status, _, body = http.ask("GET", "/healthcheck")
+        assert (status, body) == (200, b"OK")
         one.ask_to_end()
         wait_until(lambda: is_red(one), "/readyz red")
+        status, _, body = http.ask("GET", "/healthcheck")
+        assert (status, body["detail"]) == (500, "the server is shutting down: ask another")
         still_serves(one)  # over new connections too
         assert resp.call("SLUICE.ADMIT", "1", "user", "a")[0] == 1
         status, headers, _ = http.ask("GET", "/readyz")

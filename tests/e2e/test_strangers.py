@@ -46,7 +46,7 @@ def test_a_page_by_another_name_learns_and_does_nothing(server):
     with one.http() as h:
         status, _, body = h.ask("GET", "/v1/top", headers={"Host": "evil.com"})
         assert status == 403 and "'evil.com'" in body["detail"] and "hosts: [NAME]" in body["detail"]
-        for path in ("/healthz", "/readyz", "/v1/auth/forward", "/v1/auth/nginx"):
+        for path in ("/healthz", "/readyz", "/healthcheck", "/v1/auth/forward", "/v1/auth/nginx"):
             assert h.ask("GET", path, headers={"Host": "evil.com"})[0] == 200, path
     # nor by a target in absolute form, nor by no name at all
     assert b" 403 " in raw_exchange(port, b"GET http://evil.com/v1/top HTTP/1.1\r\nHost: localhost\r\n\r\n")[:16]

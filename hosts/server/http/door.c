@@ -40,6 +40,15 @@ static void route_readyz(struct sl_http_exchange *exchange) {
 		sl_http_reply_text(exchange, 200, "ready\n");
 }
 
+/* The same for probes that were written for envoyproxy/ratelimit, in its words. */
+static void route_healthcheck(struct sl_http_exchange *exchange) {
+	const char *why = sl_door_unready(exchange->context);
+	if (why != NULL)
+		sl_http_reply_problem(exchange, 500, sl_str(why), NULL);
+	else
+		sl_http_reply_text(exchange, 200, "OK");
+}
+
 static const struct route {
 	const char *path; /* one that ends with '*' stands for all paths that begin so */
 	enum allowed allowed;
@@ -75,6 +84,7 @@ static const struct route {
 	{"/rlconfig", ALLOW_GET, SL_ROLE_READ, sl_http_route_rlconfig, false},
 	{"/healthz", ALLOW_GET, ANY_ROLE, route_healthz, true},
 	{"/readyz", ALLOW_GET, ANY_ROLE, route_readyz, true},
+	{"/healthcheck", ALLOW_GET, ANY_ROLE, route_healthcheck, true},
 	{"/v1/openapi.json", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},
 	{"/", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},
 	{"/dashboard/*", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},

@@ -3,6 +3,7 @@
  *                        who                                     from where
  *   the proxies' doors   a trusted peer, or a role of anonymous  no page of another site, unless a proxy passed it on
  *   /healthz /readyz     anybody                                 anywhere
+ *   /healthcheck
  *   everything else      Authorization, else anonymous           no page of another site changes anything. Without
  *                                                                users: asked under a name that no stranger's page
  *                                                                can have
