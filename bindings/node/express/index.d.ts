@@ -20,6 +20,9 @@ export class SluiceStore {
 	init(options: object): void;
 	increment(key: string): Promise<{ totalHits: number; resetTime: Date | undefined }>;
 	get(key: string): Promise<{ totalHits: number; resetTime: Date | undefined } | undefined>;
+	/** Takes back the newest hit of the key: express-rate-limit doesn't say which. So with `skipFailedRequests` or
+	 * `skipSuccessfulRequests`, a request that was admitted in one window and ends in the next is taken back from the
+	 * next, which admits as many more: at most `limit`. */
 	decrement(key: string): Promise<void>;
 	resetKey(key: string): Promise<void>;
 	shutdown(): Promise<void>;
