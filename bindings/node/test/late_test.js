@@ -4,7 +4,7 @@
 const assert = require('node:assert/strict');
 const net = require('node:net');
 const {it} = require('node:test');
-const {atEnd, limiter, serve, until} = require('./helpers.js');
+const {atEnd, limiter, serve, sleep, until} = require('./helpers.js');
 
 const PATIENT = {timeout: 10000};
 const LEASE = 'concurrency 2 lease 1h';
@@ -95,4 +95,16 @@ it('has one lease where the connection is lost with the answer, and none where i
 	assert.equal(await codeOf(one.acquire('k', LEASE)), 'away');
 	await until('it is given back', async () => (await direct.holders('k', LEASE)).length === 1);
 	assert.equal(await lease.release(), 1);
+});
+
+it('keeps each call\'s own deadline while earlier ones are not answered', async () => {
+	const through = await way(await serve());
+	const one = limiter({store: through.store, timeout: 200});
+	const first = () => Promise.race([codeOf(one.check('k', '5/1m')), sleep(600, 'a timer of 600 ms')]);
+	through.keeps = true; // first the answer to HELLO, then all
+	assert.deepEqual([await first(), await first()], ['away', 'away'], 'while it connects');
+	through.pass();
+	await until('connected', () => one.peek('k', '5/1m').catch(() => null));
+	through.keeps = true;
+	assert.deepEqual([await first(), await first()], ['away', 'away'], 'connected');
 });

@@ -52,6 +52,7 @@ class Connection {
 	#waiting = new Fifo(); // not yet sent
 	#sent = new Fifo();
 	#timer = null;
+	#timerAt = 0;
 	#retry = null;
 	#retryAt = 0;
 	#backoff = 0;
@@ -98,6 +99,8 @@ class Connection {
 			if (this.#state === 'idle')
 				this.#connect();
 			this.#hold();
+			if (deadline < this.#timerAt) // which may be that of a server's silence
+				this.#wakeAt(deadline);
 			this.#flushSoon();
 		});
 	}
@@ -328,11 +331,17 @@ class Connection {
 			busy ? this.#socket.ref() : this.#socket.unref();
 		this.#retry && (this.#waiting.length > 0 ? this.#retry.ref() : this.#retry.unref());
 		if (busy && this.#timer === null) {
-			this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#earliest() - performance.now()));
+			this.#wakeAt(this.#earliest());
 		} else if (!busy && this.#timer !== null) {
 			clearTimeout(this.#timer);
 			this.#timer = null;
 		}
+	}
+
+	#wakeAt(instant) {
+		clearTimeout(this.#timer);
+		this.#timerAt = instant;
+		this.#timer = setTimeout(() => this.#tick(), Math.max(1, instant - performance.now()));
 	}
 
 	#earliest() {
@@ -340,7 +349,15 @@ class Connection {
 		// An expired one that is waited for all the same is looked at again when the server has been silent for long.
 		const of = (one) => one === undefined || one.deadline === Infinity ? now + SILENCE_MS_MIN
 			: one.expired ? Math.max(now + 1, one.deadline + this.#silence()) : one.deadline;
-		return Math.min(of(sent), of(waiting));
+		return Math.min(of(sent), of(waiting), of(this.#firstOpen()));
+	}
+
+	/** The first that was sent and has not expired: deadlines are in the order of the calls. */
+	#firstOpen() {
+		for (const one of this.#sent.list())
+			if (!one.expired && one.deadline !== Infinity)
+				return one;
+		return undefined;
 	}
 
 	#silence() {
