@@ -214,10 +214,14 @@ static void test_too_many(void **state) {
 	assert_memory_equal(shown(id, false), "OVER | ok per-ip 3/m r2 t60 | ok", 30);
 	assert_non_null(strstr(shown(id, false), " | over per-ip 3/m r0 t0 | ok | ok")); /* nothing more is looked for */
 	expect("x ip=1.0.0.0", "OK | ok per-ip 3/m r1 t60");                             /* and nothing was charged */
-	/* more than are read */
+	/* more than are read: each is told so */
 	for (int i = SLUICE_ITEMS_MAX + 3; i <= SL_RLS_DESCRIPTORS_MAX; i++)
 		sl_out_str(&asks, " a=b");
-	expect(text, "OVER");
+	wanted = sl_out_to(expected, sizeof expected - 1);
+	sl_out_str(&wanted, "OVER");
+	for (int i = 0; i <= SL_RLS_DESCRIPTORS_MAX; i++)
+		sl_out_str(&wanted, " | over");
+	expect(text, expected);
 }
 
 /* Bytes that are no UTF-8 are counted, as any others: an error would let them in. */
