@@ -374,8 +374,11 @@ static enum sl_http_result pass_method(struct sl_http_parser *parser, llhttp_err
 	const size_t looked = len <= SL_HTTP_METHOD_BYTES_MAX ? len : SL_HTTP_METHOD_BYTES_MAX + 1;
 	const char *space = memchr(parser->data, ' ', looked);
 	const size_t method = space == NULL ? looked : (size_t)(space - parser->data);
-	if ((err != HPE_INVALID_METHOD && err != HPE_INVALID_CONSTANT) || parser->request.has_foreign_method ||
-	    !is_foreign_method(sl_slice(parser->data, method)))
+	if ((err != HPE_INVALID_METHOD && err != HPE_INVALID_CONSTANT) || parser->request.has_foreign_method)
+		return SL_HTTP_BAD;
+	if (method > SL_HTTP_METHOD_BYTES_MAX && is_token(sl_slice(parser->data, method)))
+		refuse(parser, 400, "the method may have at most 64 bytes");
+	if (!is_foreign_method(sl_slice(parser->data, method)))
 		return SL_HTTP_BAD;
 	llhttp_reset(&parser->machine);
 	parser->parsed = 0;

@@ -600,6 +600,15 @@ static size_t make_chunks(size_t count, size_t size) {
 	return at + (size_t)snprintf(big + at, sizeof big - at, "0\r\n\r\n");
 }
 
+static void test_method_bound(void **state) {
+	char text[200];
+	(void)state;
+	size_t len = (size_t)snprintf(text, sizeof text, "%064d / HTTP/1.1\r\n" H "\r\n", 0);
+	assert_null(strstr(tell(text, len), "BAD"));
+	len = (size_t)snprintf(text, sizeof text, "%065d / HTTP/1.1\r\n" H "\r\n", 0);
+	assert_string_equal(tell(text, len), "BAD 400 the method may have at most 64 bytes");
+}
+
 static void test_body_bound(void **state) {
 	(void)state;
 	size_t head = (size_t)snprintf(big, sizeof big, "POST /a HTTP/1.1\r\n" H "Content-Length: 65536\r\n\r\n");
@@ -655,6 +664,7 @@ int main(void) {
 		cmocka_unit_test(test_heads_are_the_grammar_s),
 		cmocka_unit_test(test_head_bound),
 		cmocka_unit_test(test_field_bound),
+		cmocka_unit_test(test_method_bound),
 		cmocka_unit_test(test_body_bound),
 		cmocka_unit_test(test_mutations_are_told_alike_however_cut),
 	};
