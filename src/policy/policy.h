@@ -419,6 +419,11 @@ struct sl_policy_keyed sl_policy_limit_of_key(const struct sluice_policy *policy
 uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t position,
                                   const struct sluice_limit **limits, uint32_t room);
 
+/* Do keys find the counters of the limit at `position` of a policy, which now has this one's name at `changed`, no
+ * more: has it another algorithm, window, precision or calendar, and no override with those of before? */
+bool sl_policy_begins_anew(const struct sluice_policy *before, uint32_t position, const struct sluice_policy *now,
+                           uint32_t changed);
+
 /* How many attributes have a source of their own. */
 uint32_t sl_policy_source_count(const struct sluice_policy *policy);
 

@@ -48,3 +48,13 @@ uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t p
 	memcpy(limits, limit->variants, count * sizeof *limits);
 	return count;
 }
+
+bool sl_policy_begins_anew(const struct sluice_policy *before, uint32_t position, const struct sluice_policy *now,
+                           uint32_t changed) {
+	const struct sl_ruleset_limit *limit = &now->limits[changed];
+	const struct sluice_limit *was = &before->limits[position].shown.limit;
+	bool found = !sl_rule_has(was, SL_HAS_COUNTER) || limit->variant_count == 0;
+	for (uint32_t i = 0; i < limit->variant_count && !found; i++)
+		found = is_same_counter(was, limit->variants[i]);
+	return !found;
+}

@@ -58,6 +58,35 @@ def write(one, policy):
         file.write(policy)
 
 
+def test_a_limit_whose_counters_begin_anew_is_told(server):
+    """Another algorithm or window under the same name has other counters; another quota has not, nor has a limit with
+    an override that keeps them."""
+    def limits(*of):
+        return "limits:\n" + "".join(f"  - {{name: n{i}, key: user, limit: {limit}}}\n" for i, limit in enumerate(of))
+
+    def told(one, policy):
+        write(one, policy)
+        with one.http() as http:
+            return [line for line in http.post("/v1/reload", b"")[2]["messages"] if not line.startswith("loaded ")]
+    one = server(limits("5/1m", "token-bucket 5/1s", "unlimited", "10/day at UTC"))
+    assert told(one, limits("9/1m", "token-bucket 9/1s burst 7", "5/1s", "11/day at UTC")) == []
+    assert told(one, limits("sliding-log 9/1m", "token-bucket 9/1s burst 7", "5/2s", "11/day at Europe/Berlin")) == [
+        "limit n0: its counters begin anew: it is sliding-log 9/1m now, and was sliding-window 9/1m",
+        "limit n2: its counters begin anew: it is sliding-window 5/2s now, and was sliding-window 5/1s",
+        "limit n3: its counters begin anew: it is fixed-window 11/day at Europe/Berlin now, "
+        "and was fixed-window 11/day at UTC",
+    ]
+    with_override = "limits:\n  - {name: n0, key: user, limit: 7/1m, overrides: [{when: {user: a}, limit: %s}]}\n"
+    assert told(one, with_override % "sliding-log 2/1m") == []
+    assert told(one, with_override % "sliding-log 2/1h") == []
+    assert told(one, limits("sliding-log 2/1h")) == [
+        "limit n0: its counters begin anew: it is sliding-log 2/1h now, and was sliding-window 7/1m"]
+    assert told(one, limits(*["unlimited"] * 9)) == []
+    assert told(one, limits(*["5/1m"] * 9)) == []
+    said = told(one, limits(*["6/1h"] * 9))
+    assert len(said) == 6 and said[5] == "4 limits more begin their counters anew"
+
+
 def test_reload_over_http(server):
     one = server(FIVE)
     assert admit(one)[1:3] == [5, 4]

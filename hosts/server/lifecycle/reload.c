@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { BEGINNING_TOLD = 5 }; /* limits whose counters begin anew, by name; of the others only how many */
+
 /* ---- what it came to ------------------------------------------------------------------------------------------- */
 
 void sl_reload_say(struct sl_reload *outcome, const char *format, ...) {
@@ -178,6 +180,24 @@ static void say_what_stays(const struct sl_server *server, const struct sl_setti
 		              path);
 }
 
+/* Which limits have other counters than before, under the same name: nobody has spent anything of them yet. */
+static void say_what_begins_anew(const struct sluice_policy *before, const struct sluice_policy *now,
+                                 struct sl_reload *outcome) {
+	char is[SLUICE_LIMIT_TEXT_MAX], was[SLUICE_LIMIT_TEXT_MAX];
+	uint32_t found = 0, own = sl_policy_limit_count(now);
+	for (uint32_t i = 0; i < sl_policy_limit_count(before); i++) {
+		const struct sl_policy_limit *limit = sl_policy_limit_at(before, i);
+		int64_t at = sl_policy_limit_find(now, sl_str(limit->name));
+		if (at < 0 || at >= own || !sl_policy_begins_anew(before, i, now, (uint32_t)at) || found++ >= BEGINNING_TOLD)
+			continue;
+		sluice_limit_print(&sl_policy_limit_at(now, (uint32_t)at)->limit, is);
+		sluice_limit_print(&limit->limit, was);
+		sl_reload_say(outcome, "limit %s: its counters begin anew: it is %s now, and was %s", limit->name, is, was);
+	}
+	if (found > BEGINNING_TOLD)
+		sl_reload_say(outcome, "%u limits more begin their counters anew", found - BEGINNING_TOLD);
+}
+
 /* A large policy takes a while to free: not on the thread of a worker, who may be the last to let go of it. */
 static void retire(struct sl_server *server, struct sl_shared_policy *policy) {
 	policy->next = server->retired;
@@ -201,6 +221,7 @@ static void adopt(struct sl_server *server, struct sl_shared_policy *policy, str
 	const struct sl_settings *settings = sl_policy_settings(policy->policy);
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_set_policy(&server->workers[i], policy);
+	say_what_begins_anew(server->policy->policy, policy->policy, outcome);
 	retire(server, server->policy);
 	server->policy = policy;
 	sl_entrances_refresh(server, settings);
