@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 from job import Job
@@ -44,6 +45,9 @@ def build_for(report, jobs, only):
     def wanted(build):
         return [job.argv[0] for job in jobs if job.argv[0].startswith(build + "/")]
 
+    foreign = threading.Thread(target=build_foreign)  # which waits for what is fetched, more than it computes
+    if any(job.name.startswith("tests/e2e") for job in jobs) and not only:
+        foreign.start()
     plain = [path for path in wanted("build") if not path.startswith((ASAN, TSAN, FUZZ, POINTS))]
     if not only or len(plain) + sum(len(wanted(build)) for build in (ASAN, TSAN, FUZZ, POINTS)) < len(jobs):
         plain = ["all", "tests"]  # for those in Python
@@ -56,8 +60,6 @@ def build_for(report, jobs, only):
     if any(job.name.startswith("tests/faults") for job in jobs):
         make(report, "SAN=address,undefined", "faults", os.path.join(ASAN, "sluice-module.so"))
         make(report, "SAN=thread", os.path.join(TSAN, "sluice"))
-    if any(job.name.startswith("tests/e2e") for job in jobs) and not only:
-        build_foreign()
     if any(word.endswith("test_nginx_module.py") for job in jobs for word in job.argv):
         make(report, "nginx")
     if any(job.name == NGINX_SANITIZED for job in jobs):
@@ -66,3 +68,5 @@ def build_for(report, jobs, only):
         make(report, "bindings")
     if any(job.name == BINDINGS_MADE[3] for job in jobs):
         make(report, "SAN=address,undefined", os.path.join(ASAN, NODE_ADDON))
+    if foreign.ident is not None:
+        foreign.join()
