@@ -56,7 +56,7 @@ class Link(Resp):
 # ---- an island ------------------------------------------------------------------------------------------------------
 
 def ip(*words, check=True):
-    return subprocess.run(["ip", *words], check=check, capture_output=True, text=True, timeout=20)
+    return subprocess.run(["ip", *words], check=check, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 def why_no_islands():

@@ -135,7 +135,7 @@ def open_store(binary, answers, data, folder):
 @contextlib.contextmanager
 def open_dump(binary, answers, data, folder):
     path = os.path.join(folder, "counters")
-    done = subprocess.run([binary, "store", "load", path], input=data, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([binary, "store", "load", path], input=data, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     with served(binary, answers, path) as ask:
         yield ask

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 
-from harness import ROOT, wait_until
+from harness import DEADLINE_S, ROOT, wait_until
 from ports import free_port
 
 MODULE = os.environ.get("SLUICE_NGINX_MODULE", os.path.join(ROOT, "build", "nginx", "ngx_http_sluice_module.so"))
@@ -84,7 +84,7 @@ class Nginx:
 
     def ask(self, path, method="GET", headers=None, body=None):
         """Status, headers (names in lower case) and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
         try:
             hosts = any(name == "Host" for name, _ in headers or [])
             connection.putrequest(method, path, skip_host=hosts, skip_accept_encoding=True)

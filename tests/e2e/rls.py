@@ -98,26 +98,26 @@ class Client:
     def __exit__(self, *_):
         self.channel.close()
 
-    def ask(self, domain, *descriptors, hits=0, timeout=60):
+    def ask(self, domain, *descriptors, hits=0, timeout=120):
         return self.send(request(domain, *descriptors, hits=hits), timeout)
 
-    def ask_later(self, domain, *descriptors, hits=0, timeout=60):
+    def ask_later(self, domain, *descriptors, hits=0, timeout=120):
         return self.send_later(request(domain, *descriptors, hits=hits), timeout)
 
-    def send(self, made, timeout=60):
+    def send(self, made, timeout=120):
         delays.delay()
         return self._rate_limit(made, timeout=timeout, metadata=self.metadata)
 
-    def send_later(self, made, timeout=60):
+    def send_later(self, made, timeout=120):
         delays.delay()
         return self._rate_limit.future(made, timeout=timeout, metadata=self.metadata)
 
     def check(self, service=""):
         delays.delay()
-        return self._check(MESSAGES["HealthRequest"](service=service), timeout=60).status
+        return self._check(MESSAGES["HealthRequest"](service=service), timeout=120).status
 
     def watch(self, service=""):
-        return self._watch(MESSAGES["HealthRequest"](service=service), timeout=60)
+        return self._watch(MESSAGES["HealthRequest"](service=service), timeout=120)
 
 
 def framed(message):

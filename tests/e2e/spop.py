@@ -82,7 +82,7 @@ class Reader:
 class Spop:
     """One connection."""
 
-    def __init__(self, port, frame_max=16380, hello=True, timeout=20):
+    def __init__(self, port, frame_max=16380, hello=True, timeout=120):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         self.input, self.stream = b"", 0
         if hello:

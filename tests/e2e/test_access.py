@@ -14,7 +14,7 @@ import threading
 import pytest
 import redis
 
-from harness import ROOT, Closed, Http, Resp, RespError, Server, encode, raw_exchange, wait_until
+from harness import DEADLINE_S, ROOT, Closed, Http, Resp, RespError, Server, encode, raw_exchange, wait_until
 from ports import free_port
 from terminal import Terminal
 
@@ -30,7 +30,7 @@ def program(name):
 
 
 def run(*command, stdin=b"", **environment):
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False,
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=DEADLINE_S, check=False,
                           env={**os.environ, **environment})
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

@@ -14,7 +14,7 @@ import zoneinfo
 
 import pytest
 
-from harness import ROOT
+from harness import DEADLINE_S, ROOT
 from redis_world import Redis
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
@@ -43,7 +43,7 @@ def compare(sluice_bin, name, unit, instants_ms):
     asked = [row for i, t_ms in enumerate(instants_ms) for row in rows(name, unit, t_ms, f"k{i}")]
     done = subprocess.run([sluice_bin, "replay", "--limit", f"1/{unit} at {name}", "--format", "ops", "--decisions",
                            "-"], input="".join(line + "\n" for line, _ in asked), capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=DEADLINE_S, check=False)
     assert done.returncode == 0, done.stderr
     got = done.stdout.splitlines()
     assert len(got) == len(asked)
@@ -138,7 +138,7 @@ REFUSED = [
 @pytest.mark.parametrize("limit,column,why", REFUSED, ids=[row[0][:40] for row in REFUSED])
 def test_refused(sluice_bin, limit, column, why):
     done = subprocess.run([sluice_bin, "replay", "--limit", limit, "--format", "ops", "-"], input="", text=True,
-                          capture_output=True, timeout=20, check=False)
+                          capture_output=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 2
     assert f"column {column}" in done.stderr, done.stderr
     assert any(part in done.stderr for part in why.split("|")), done.stderr
@@ -146,7 +146,7 @@ def test_refused(sluice_bin, limit, column, why):
 
 def replay(sluice_bin, limit, **env):
     return subprocess.run([sluice_bin, "replay", "--limit", limit, "--format", "ops", "--decisions", "-"],
-                          input="1729980000000 a\n", text=True, capture_output=True, timeout=20, check=False,
+                          input="1729980000000 a\n", text=True, capture_output=True, timeout=DEADLINE_S, check=False,
                           env={**os.environ, **env})
 
 

@@ -15,7 +15,7 @@ import time
 import pytest
 import redis
 
-from harness import FIELDS, ROOT, RespError, Server
+from harness import DEADLINE_S, FIELDS, ROOT, RespError, Server
 from spop import Spop
 
 try:
@@ -463,7 +463,7 @@ def test_case_in_replay(sluice_bin, name, case):
         expected[-1] = " ".join(str(step["expect"][f]) for f in FIELDS if f not in ("quota", "delay_ms"))
     limits = [word for limit in case["steps"][0]["limits"] for word in ("--limit", limit)]
     done = subprocess.run([sluice_bin, "replay", "--format", "ops", "--decisions", *limits, "-"],
-                          input="".join(lines).encode(), capture_output=True, timeout=60, check=False)
+                          input="".join(lines).encode(), capture_output=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 0, done.stderr
     got = done.stdout.decode().split("\n")
     assert got.pop() == "" and len(got) == len(expected), done.stdout

@@ -17,7 +17,7 @@ import threading
 
 import pytest
 
-from harness import ROOT
+from harness import DEADLINE_S, ROOT
 
 DATA = os.path.join(ROOT, "..", "shared", "data")
 
@@ -428,7 +428,7 @@ def test_a_full_disk_is_told(sluice_bin, tmp_path):
     for args in (["--decisions"], []):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([sluice_bin, "replay", "log", "--limit", "1/1s", *args], cwd=tmp_path, stdout=full,
-                                  stderr=subprocess.PIPE, timeout=60)
+                                  stderr=subprocess.PIPE, timeout=DEADLINE_S)
         assert done.returncode == 2 and b"No space left on device" in done.stderr
 
 
@@ -449,12 +449,12 @@ def test_keys_are_printed_safely(sluice):
 def test_progress_only_on_a_terminal(sluice_bin, tmp_path):
     (tmp_path / "log").write_bytes(ops(*(f"{n} k{n % 7}" for n in range(200000))))
     command = [sluice_bin, "replay", "log", "--limit", "9/1s"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stderr) == (0, b"")
     main, side = pty.openpty()
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=side)
     os.close(side)
-    out, seen = process.communicate(timeout=60)[0], b""
+    out, seen = process.communicate(timeout=DEADLINE_S)[0], b""
     while select.select([main], [], [], 0)[0]:
         try:
             seen += os.read(main, 65536)
@@ -745,7 +745,7 @@ REFUSAL = b"-ERR " + EVIL.encode() + b"\r\n"
     (["top", "--once"], [b"*1\r\n*5\r\n" + bulk(EVIL) * 2 + b":1\r\n" * 3, bulk("server_time_usec:5")]),
 ], ids=lambda value: value[0] if isinstance(value[0], str) else None)
 def test_a_server_s_words_reach_no_terminal_raw(sluice_bin, evil_server, words, replies):
-    done = subprocess.run([sluice_bin, *words, "--server", evil_server(replies)], capture_output=True, timeout=60)
+    done = subprocess.run([sluice_bin, *words, "--server", evil_server(replies)], capture_output=True, timeout=120)
     said = (done.stdout + done.stderr).decode()
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]", said), said
     assert SHOWN in said or SHOWN.replace("é", r"\xc3\xa9") in said, said

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from harness import ROOT
+from harness import DEADLINE_S, ROOT
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_the_ticket_of_a_policy(server, sluice):
         one = server(policy=f.read())
     place = ["--server", f"127.0.0.1:{one.resp_port}"]
     body = json.dumps({"attributes": {"path": "/v1/chat", "user": "alice", "ip": "203.0.113.7"}}).encode()
-    with urllib.request.urlopen(f"http://127.0.0.1:{one.http_port}/v1/admit", body, timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{one.http_port}/v1/admit", body, timeout=DEADLINE_S) as answer:
         told = json.load(answer)
     left = {limit["name"]: limit["remaining"] for limit in told["limits"]}
     assert left == {"tokens": 399500, "at-a-time": 4, "addresses": 2, "plan": 999999, "requests": 599}

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import redis
 
-from harness import encode, still_serves
+from harness import DEADLINE_S, encode, still_serves
 from terminal import Terminal
 
 POLICY = """
@@ -35,7 +35,7 @@ def program(name):
 
 
 def run(*command, stdin=b""):
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=DEADLINE_S, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

@@ -218,7 +218,7 @@ def test_redis_py(cluster):
 def test_ioredis(cluster, client, node_clients, package):
     folder, node = node_clients
     entry = cluster.primaries()[2]
-    done = subprocess.run([node, "cluster.mjs", package, entry.host, str(entry.port), "40"], cwd=folder, timeout=60,
+    done = subprocess.run([node, "cluster.mjs", package, entry.host, str(entry.port), "40"], cwd=folder, timeout=120,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

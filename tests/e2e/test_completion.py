@@ -45,7 +45,7 @@ def needs(shell):
 
 def asked(place, *words):
     folder, environment = place
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -100,6 +100,6 @@ def test_zsh(zsh, typed, offered, not_offered):
     (["bash", "zsh"], "'zsh' is one word too many"),
 ])
 def test_misuse(sluice_bin, words, says):
-    done = subprocess.run([sluice_bin, "completion", *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sluice_bin, "completion", *words], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith(f"sluice completion: {says}\n")

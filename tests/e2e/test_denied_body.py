@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import raw_exchange, wait_until
+from harness import DEADLINE_S, raw_exchange, wait_until
 
 POLICY = """
 attributes: {{user: header x-user-id}}
@@ -129,11 +129,11 @@ def test_a_wrong_body_is_refused_at_load(sluice_bin, bodies, which):
     text, place, why = WRONG[which]
     (bodies / "p.yaml").write_text(POLICY.format(bodies))
     for verb in (["lint"], ["serve", "--check-config", "-c"]):
-        fine = subprocess.run([sluice_bin, *verb, bodies / "p.yaml"], capture_output=True, text=True, timeout=60)
+        fine = subprocess.run([sluice_bin, *verb, bodies / "p.yaml"], capture_output=True, text=True, timeout=120)
         assert fine.returncode == 0, fine.stdout + fine.stderr
     spoil(bodies / "denied.json", text)
     for verb, status in ((["lint"], 1), (["serve", "--check-config", "-c"], 2)):
-        done = subprocess.run([sluice_bin, *verb, bodies / "p.yaml"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sluice_bin, *verb, bodies / "p.yaml"], capture_output=True, text=True, timeout=120)
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "denied.json" in line]
         assert done.returncode == status and len(lines) == 1, done.stdout + done.stderr
         assert place.replace("{policy}", str(bodies / "p.yaml")) in lines[0]
@@ -164,5 +164,5 @@ def test_each_limit_on_a_front_of_the_same_policy_without_files(sluice_bin, bodi
     (bodies / "p.yaml").write_text(POLICY.format("/nowhere"))
     (bodies / "log").write_text('192.0.2.1 - - [17/May/2015:10:05:00 +0000] "GET /api/a HTTP/1.1" 200 1\n' * 2)
     done = subprocess.run([sluice_bin, "replay", "-c", bodies / "p.yaml", "--decisions", bodies / "log"],
-                          capture_output=True, text=True, timeout=60, check=True)
+                          capture_output=True, text=True, timeout=DEADLINE_S, check=True)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["1", "0"]

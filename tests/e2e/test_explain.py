@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from harness import RespError, in_one_window
+from harness import DEADLINE_S, RespError, in_one_window
 
 POLICY = """
 client-time: true
@@ -37,7 +37,7 @@ def one(server, tmp_path):
 def sluice(sluice_bin, tmp_path):
     """Runs a command line; (status, stdout, stderr)."""
     def run(*words):
-        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=DEADLINE_S, cwd=tmp_path)
         return done.returncode, done.stdout, done.stderr
     return run
 

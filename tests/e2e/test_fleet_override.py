@@ -11,7 +11,7 @@ import pytest
 
 import override_cases
 from cluster import Cluster, key_in, module_beside
-from harness import RespError, encode, wait_until
+from harness import DEADLINE_S, RespError, encode, wait_until
 
 POLICY = """
 threads: {threads}
@@ -94,7 +94,7 @@ def test_every_front_decides_by_it_and_so_does_the_module(front, redises, sluice
 
         def run(*words):
             done = subprocess.run([sluice_bin, "override", *words, "--server", f"127.0.0.1:{other.resp_port}"],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=DEADLINE_S)
             return done.returncode, done.stdout, done.stderr
         assert run("set", *KEY, "7/3660d")[0] == 0 and run("get", *KEY)[1] == "sliding-window 7/3660d\n"
         assert run("list")[1] == "per-user  user=ann  sliding-window 7/3660d\n"

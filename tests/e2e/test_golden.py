@@ -54,7 +54,7 @@ def test_a_dump(sluice_bin, tmp_path, commit):
 def test_a_store_is_found_sound(sluice_bin, tmp_path, commit):
     write_bytes(tmp_path / "counters", unpack(commit, "store"))
     done = subprocess.run([sluice_bin, "inspect", "--store", tmp_path / "counters", "--verify"], capture_output=True,
-                          timeout=60, check=False)
+                          timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -172,11 +172,11 @@ def test_many_streams(listening, tmp_path):
     ask = ["-d", str(body), "-H", "content-type: application/grpc", "-H", "te: trailers",
            f"http://{address(one)}{rls.PATH}"]
     said = subprocess.run(["h2load", "-n", "50000", "-c", "4", "-m", "100", *ask], capture_output=True, check=True,
-                          timeout=60).stdout.decode()
+                          timeout=DEADLINE_S).stdout.decode()
     assert "50000 succeeded, 0 failed, 0 errored, 0 timeout" in said, said
     with rls.Client(address(one)) as client:
         assert client.ask("rl", [("user", "bob")]).statuses[0].limit_remaining == 49999
-    said = subprocess.run(["nghttp", "-v", *ask], capture_output=True, check=True, timeout=60).stdout
+    said = subprocess.run(["nghttp", "-v", *ask], capture_output=True, check=True, timeout=DEADLINE_S).stdout
     assert b"grpc-status: 0" in said
 
 
@@ -185,7 +185,7 @@ def test_grpc_js(listening, node_clients):
     one = listening()
     message = rls.request("rl", [("ip", "192.0.2.1")], [("user", "bob")]).SerializeToString().hex()
     said = subprocess.run([node, f"{folder}/grpc.mjs", str(one.ports("grpc")[0]), message, "100"], capture_output=True,
-                          timeout=60, check=True).stdout
+                          timeout=DEADLINE_S, check=True).stdout
     said = json.loads(said)
     codes = [rls.Response.FromString(bytes.fromhex(answer)).overall_code for answer in said["answers"]]
     assert sorted(codes) == [rls.OK] * 3 + [rls.OVER_LIMIT] * 97

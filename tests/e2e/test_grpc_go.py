@@ -5,7 +5,7 @@ import subprocess
 import xml.etree.ElementTree
 
 import foreign
-from harness import ROOT, in_one_window
+from harness import DEADLINE_S, ROOT, in_one_window
 
 CLIENTS = os.path.join(ROOT, "tests", "e2e", "clients")
 SERVICE = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
@@ -33,7 +33,7 @@ def grpcurl(address, proto, method, message):
     """(exit status, answers, what it says of an error)"""
     done = subprocess.run([foreign.built("grpcurl"), "-plaintext", "-max-time", "20", "-import-path", CLIENTS, "-proto",
                            proto, "-d", json.dumps(message), address, method], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=DEADLINE_S, check=False)
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
 

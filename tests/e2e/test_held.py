@@ -36,7 +36,7 @@ def curl(server):
             members["at"] = START + at
         if members:
             command += ["--data-binary", json.dumps(members)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
         body, status = done.stdout.rsplit("\n", 1)
         if show:
             return int(status), body.rsplit("\n", 1)[1]

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from cluster import Cluster
-from harness import RespError, wait_until
+from harness import DEADLINE_S, RespError, wait_until
 from redis_world import module_path, redises  # noqa: F401
 
 POLICY = """
@@ -38,7 +38,7 @@ def front(server):
 @pytest.fixture
 def sluice(sluice_bin):
     def run(*words):
-        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         return done.returncode, done.stdout, done.stderr
     return run
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import Lines, Resp, encode, wait_until
+from harness import DEADLINE_S, Lines, Resp, encode, wait_until
 
 TOKEN = "sha256:" + "ab" * 32
 POLICY = ("log: {format: json}\nusers:\n  - {name: ops, roles: [admin], token: '%s'}\nanonymous: [check]\n"
@@ -74,7 +74,7 @@ def test_nobody_forges_a_line(sluice_bin, tmp_path, json_format):
     """A file's name has a newline in it, and what looks like a line of ours."""
     path = tmp_path / "a\nsluice: ready"
     path.write_text(f"log: {{format: {'json' if json_format else 'text'}}}\nlimits: 5\n")
-    done = subprocess.run([sluice_bin, "serve", "-c", str(path)], capture_output=True, text=True, timeout=20,
+    done = subprocess.run([sluice_bin, "serve", "-c", str(path)], capture_output=True, text=True, timeout=DEADLINE_S,
                           check=False)
     assert done.returncode == 2
     assert "sluice: ready" not in done.stderr.split("\n") and "a?sluice: ready" in done.stderr

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import ROOT
+from harness import DEADLINE_S, ROOT
 
 FOLDER = os.path.join(ROOT, "docs", "man")
 PAGES = sorted(os.listdir(FOLDER))
@@ -16,12 +16,12 @@ PAGES = sorted(os.listdir(FOLDER))
 def test_groff_has_nothing_to_say(page):
     macros = "-man" if page.endswith(".1") else "-mdoc"
     done = subprocess.run(["groff", macros, "-ww", "-z", os.path.join(FOLDER, page)],
-                          capture_output=True, text=True, timeout=60, check=False)
+                          capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def helped(sluice_bin, *words):
-    return subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
 
 
 def sections():

@@ -167,7 +167,7 @@ def test_promtool_has_nothing_to_say(server, redises, fleet):
         if accept:  # promtool reads the plain form only: what differs is put back
             text = re.sub(r"^# (HELP|TYPE) (\S+)(?= .*\n(?:# TYPE \S+ counter|(?:# UNIT.*\n)?\2_total))",
                           r"# \1 \2_total", text, flags=re.M)
-        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -10,7 +10,7 @@ import pytest
 import redis as redis_py
 
 from foreign import redis_server
-from harness import RespError, encode, wait_until
+from harness import DEADLINE_S, RespError, encode, wait_until
 from ports import free_port
 from redis_world import MANY_YEARS_MS, Clock, Redis, module_path
 
@@ -170,7 +170,7 @@ def test_wrong_load_arguments(redises, arguments):
     program = subprocess.run([redis_server(), "--port", str(free_port()), "--bind", "127.0.0.1",
                               "--save", "",
                               "--dir", one.folder.name, "--loadmodule", module_path(), *arguments],
-                             capture_output=True, timeout=20, check=False)
+                             capture_output=True, timeout=DEADLINE_S, check=False)
     assert program.returncode != 0 and (arguments == [""] or b"client-time" in program.stdout)
 
 
@@ -472,7 +472,7 @@ def test_what_redis_tells_of_our_keys(client):
 
 
 def run(*command, stdin=b""):
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=DEADLINE_S, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

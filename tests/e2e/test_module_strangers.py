@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from harness import RespError
+from harness import DEADLINE_S, RespError
 from redis_world import replicate, synced
 from test_module_persist import append_only, commands_of, differences, picture, still  # noqa: F401 - a fixture
 
@@ -158,7 +158,7 @@ def test_migration_tools_may_be_let_through(redises, still):
     data = append_only(one)
     data = data[data.index(b"*2\r\n$6\r\nSELECT"):]
     done = subprocess.run([shutil.which("redis-cli"), "-p", str(two.port), "--pipe"], input=data, capture_output=True,
-                          timeout=60)
+                          timeout=DEADLINE_S)
     assert done.returncode == 0 and b"errors: 0" in done.stdout, done
     with two.resp() as client:
         assert differences(before, picture(client)) == []

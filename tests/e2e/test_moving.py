@@ -301,7 +301,7 @@ def test_the_fleets_policy_is_one(sluice_bin, tmp_path):
     assert len(blocks) == 1
     path = tmp_path / "fleet.yaml"
     path.write_text(blocks[0])
-    done = subprocess.run([sluice_bin, "lint", str(path)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sluice_bin, "lint", str(path)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and "warning" not in done.stdout, done.stdout
 
 
@@ -320,7 +320,7 @@ def test_the_first_recipe_runs(redises, sluice_bin, tmp_path, module):
         f'192.0.2.{i % 3} - - [17/May/2015:10:05:{i // 10:02d} +0000] "GET / HTTP/1.1" 200 1\n' for i in range(400)))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sluice").symlink_to(os.path.abspath(sluice_bin))
-    done = subprocess.run(["bash", "-e", "-c", recipe], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    done = subprocess.run(["bash", "-e", "-c", recipe], cwd=tmp_path, capture_output=True, text=True, timeout=120,
                           check=False, env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert len((tmp_path / "there.txt").read_text().splitlines()) == 400

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import override_cases
-from harness import encode
+from harness import DEADLINE_S, encode
 
 POLICY = """
 store: {%s, memory: 8MiB}
@@ -171,7 +171,7 @@ def test_bad_requests_over_http_change_nothing(server, tmp_path):
 
 def test_by_the_command_line(server, sluice_bin, tmp_path):
     def run(*words):
-        done = subprocess.run([sluice_bin, "override", *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sluice_bin, "override", *words], capture_output=True, text=True, timeout=DEADLINE_S)
         return done.returncode, done.stdout, done.stderr
 
     store = str(tmp_path / "store")
@@ -215,7 +215,7 @@ def test_all_doors_tell_whose_quota_it_is(server, sluice_bin, tmp_path):
 
     def cli(*words):
         done = subprocess.run([sluice_bin, *words, "--server", f"127.0.0.1:{one.resp_port}"], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=DEADLINE_S)
         return done.stdout + done.stderr
 
     def seen(http, r):
@@ -316,9 +316,9 @@ def test_at_the_bound_only_setting_another_is_refused(server, tmp_path):
 
 def test_a_store_that_cannot_have_so_many_is_not_served(server, sluice_bin, tmp_path):
     store = tmp_path / "store"
-    subprocess.run([sluice_bin, "store", "create", store, "--memory", "1MiB"], check=True, timeout=60)
+    subprocess.run([sluice_bin, "store", "create", store, "--memory", "1MiB"], check=True, timeout=DEADLINE_S)
     policy = tmp_path / "policy.yaml"
     policy.write_text(f"store: {{file: {store}, overrides: 100000}}\nlimits: []\n")
     for words in (["serve", "-c", policy, "--check-config"], ["serve", "-c", policy]):
-        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=DEADLINE_S)
         assert done.returncode != 0 and "overrides: expected at most" in done.stderr, done

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import RespError, raw_exchange, wait_until
+from harness import DEADLINE_S, RespError, raw_exchange, wait_until
 from redis_world import redises  # noqa: F401
 
 COST = """
@@ -115,7 +115,7 @@ def test_a_cost_in_replay(sluice_bin, tmp_path, redises):  # noqa: F811
     for where in ([], ["--store", f"redis://127.0.0.1:{node.port}"]):
         done = subprocess.run([sluice_bin, "replay", "-c", tmp_path / "p.yaml", "--decisions", *where,
                                tmp_path / "log"],
-                              capture_output=True, text=True, timeout=60, check=True)
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=True)
         assert [line.split()[:2] for line in done.stdout.splitlines()] == [
             ["1", "15"], ["1", "10"], ["1", "5"], ["1", "0"], ["0", "0"], ["1", "10"], ["1", "9"]], done.stderr
 
@@ -206,7 +206,7 @@ def test_the_environment(server, sluice_bin, tmp_path, monkeypatch):
     monkeypatch.setenv("E2E_QUOTA", "3")
     assert admit(server(policy=text), 1, ip="a")[1] == 2
     (tmp_path / "p.yaml").write_text("limits:\n- {name: a, key: ip, limit: \"5/${E2E_NOTHING}\"}\n")
-    done = subprocess.run([sluice_bin, "lint", tmp_path / "p.yaml"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sluice_bin, "lint", tmp_path / "p.yaml"], capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 1
     assert f"{tmp_path}/p.yaml:2:32: error: the environment has no 'E2E_NOTHING'" in done.stdout
 
@@ -217,7 +217,7 @@ def test_routes_in_replay(sluice_bin, tmp_path):
         f'192.0.2.1 - - [17/May/2015:10:05:0{i} +0000] "GET {path} HTTP/1.1" 200 1\n'
         for i, path in enumerate(["/orgs/a/search", "/orgs/b/search/", "/orgs/c/search", "/orgs/d/search", "/visit"])))
     done = subprocess.run([sluice_bin, "replay", "-c", tmp_path / "p.yaml", "--decisions", tmp_path / "log"],
-                          capture_output=True, text=True, timeout=60, check=True)
+                          capture_output=True, text=True, timeout=DEADLINE_S, check=True)
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [
         ["1", "2"], ["1", "1"], ["1", "0"], ["0", "0"], ["1", "1"]]
 
@@ -225,6 +225,6 @@ def test_routes_in_replay(sluice_bin, tmp_path):
 def test_a_name_that_is_nobodys(sluice_bin, tmp_path):
     (tmp_path / "p.yaml").write_text("attributes: {user: header x-user-id}\n"
                                      "limits: [{name: a, key: usr | ip, limit: 5/1m}]\n")
-    done = subprocess.run([sluice_bin, "lint", tmp_path / "p.yaml"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sluice_bin, "lint", tmp_path / "p.yaml"], capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 1
     assert f"{tmp_path}/p.yaml:2:25: error: unknown attribute 'usr': did you mean 'user'?" in done.stdout

@@ -153,7 +153,7 @@ class Proxy:
 
     def ask(self, path, source="127.0.0.2", method="GET", headers=(), body=None, host="shop.example", to="127.0.0.1"):
         """One request from an address of ours (all of 127.0.0.0/8 is). Header lines are sent as they are given."""
-        connection = http.client.HTTPConnection(to, self.port, timeout=60, source_address=source and (source, 0))
+        connection = http.client.HTTPConnection(to, self.port, timeout=120, source_address=source and (source, 0))
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", host)
         for name, value in headers:

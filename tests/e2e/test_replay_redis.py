@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import wait_until
+from harness import DEADLINE_S, wait_until
 from ports import free_port
 from redis_world import Clock, Redis
 from test_cli import data
@@ -160,7 +160,7 @@ def test_the_logs_time_is_not_the_walls(sluice_bin, redises, way):
         with redis.resp() as r:
             wait_until(lambda: r.call("DBSIZE") == 1, "no key came")
         clock.stand(1_700_006_400_000 + 600_000)
-        out = process.communicate(second, timeout=60)[0]
+        out = process.communicate(second, timeout=DEADLINE_S)[0]
     assert out == subprocess.run(words, input=first + second, capture_output=True, text=True, check=True).stdout
     assert sum(line[0] == "1" for line in out.splitlines()) == 101
 

@@ -25,7 +25,7 @@ ROWS = [("fixed-window 100/1m", 1900), ("100/1m", 1900), ("token-bucket 100/1m",
 def said(sluice_bin):
     """{limit as it was written: {place: bytes a key}}"""
     args = [word for limit, _ in ROWS for word in ("--limit", limit)]
-    out = subprocess.run([sluice_bin, "size", *args], capture_output=True, text=True, check=True, timeout=60).stdout
+    out = subprocess.run([sluice_bin, "size", *args], capture_output=True, text=True, check=True, timeout=120).stdout
     figures = [re.split(r" +", line[52:].strip())[:4] for line in out.splitlines()[1:len(ROWS) + 1]]
     names = ("store", "module", "script", "by hand")
     return {limit: {name: None if figure == "-" else int(figure) for name, figure in zip(names, row)}
@@ -140,7 +140,7 @@ def test_what_is_written_by_hand_takes_what_is_said(redises, said):
 
 def test_what_is_not_there_and_what_is_refused(sluice_bin):
     def run(*args):
-        done = subprocess.run([sluice_bin, "size", *args], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([sluice_bin, "size", *args], capture_output=True, text=True, check=False, timeout=120)
         return done.returncode, done.stdout, done.stderr
     status, out, _ = run("--limit", "100/day", "--limit", "100/1m", "--keys", "1000")
     assert status == 0 and re.search(r"^fixed-window 100/day at UTC +42 +150 +- +121  string$", out, re.M)

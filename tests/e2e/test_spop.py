@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from harness import wait_until
+from harness import DEADLINE_S, wait_until
 from redis_world import redises  # noqa: F401
 from spop import AGENT_DISCONNECT, NOTIFY, Spop, frame, string, varint
 from test_fleet import decides, front, limit, policy  # noqa: F401
@@ -46,7 +46,7 @@ def test_only_who_is_here_or_shows_a_certificate(sluice_bin, tmp_path, text, wor
     file = tmp_path / "p.yaml"
     file.write_text(text + LIMITS)
     for verb in (["lint", str(file)], ["serve", "--check-config", "-c", str(file)]):
-        done = subprocess.run([sluice_bin, *verb], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run([sluice_bin, *verb], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         assert done.returncode != 0 and words in done.stdout + done.stderr, (verb, done)
 
 
@@ -55,14 +55,14 @@ def test_users_open_no_spop(sluice_bin, tmp_path):
     file = tmp_path / "p.yaml"
     file.write_text('users: [{name: a, token: "sha256:%s", role: admin}]\n' % ("0" * 64) + LIMITS)
     done = subprocess.run([sluice_bin, "serve", "--check-config", "-c", str(file), "--spop", "0.0.0.0:0"],
-                          capture_output=True, text=True, timeout=20, check=False)
+                          capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 2 and "its protocol has no login" in done.stderr, done
 
 
 def test_unprotected_opens_no_spop(sluice_bin):
     """The command line's word is for doors that could have a login."""
     done = subprocess.run([sluice_bin, "serve", "--unprotected", "--spop", "0.0.0.0:0", "--resp", "127.0.0.1:0"],
-                          capture_output=True, text=True, timeout=20, check=False)
+                          capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 2 and "its protocol has no login" in done.stderr, done
 
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 
-from harness import RespError, encode, wait_until
+from harness import DEADLINE_S, RespError, encode, wait_until
 from redis_world import redises, replicate  # noqa: F401
 from test_fleet import decides
 
@@ -136,7 +136,7 @@ def test_a_policy_s_limit_at_its_doors(server, redises):  # noqa: F811
 def test_a_script_has_no_phases(sluice_bin, tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text(FRONT.format(port=1, via="script", reserve="false"))
-    done = subprocess.run([sluice_bin, "lint", str(path)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sluice_bin, "lint", str(path)], capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 1
     assert "6:38: error: spread needs Sluice's module on the nodes: via: script can't do it" in done.stdout
 

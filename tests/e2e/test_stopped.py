@@ -287,7 +287,7 @@ class Load:
 
     def run(self):
         pipelines = [b"".join(self.call() for _ in range(64)) for _ in range(16)]
-        with Resp(self.port, timeout=60) as client:
+        with Resp(self.port, timeout=DEADLINE_S) as client:
             while not self.stop:
                 client.send(self.dice.choice(pipelines))
                 for _ in range(64):

@@ -66,7 +66,7 @@ class Desk:
         self.variables = {**os.environ, **variables, "PATH": os.path.dirname(binary) + ":" + os.environ["PATH"]}
 
     def run(self, line):
-        done = subprocess.run(["bash", "-c", line], env=self.variables, capture_output=True, text=True, timeout=60,
+        done = subprocess.run(["bash", "-c", line], env=self.variables, capture_output=True, text=True, timeout=120,
                               check=False)
         return done.returncode, done.stdout, done.stderr
 

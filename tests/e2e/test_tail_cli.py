@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from harness import RespError, wait_until
+from harness import DEADLINE_S, RespError, wait_until
 from test_tail import POLICY, flood, hold_to_schema, readers_of
 
 LINE = re.compile(r"^\d\d:\d\d:\d\d\.\d{3}Z  (allowed|denied|would deny|would allow|failed open|unanswered) +(.*)$")
@@ -132,7 +132,7 @@ def test_how_many_more_there_were(server, sluice_bin):
 
 
 def run(binary, *args, **environment):
-    done = subprocess.run([binary, "tail", *args], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([binary, "tail", *args], capture_output=True, text=True, timeout=DEADLINE_S,
                           env={**os.environ, **environment})
     return done.returncode, done.stdout, done.stderr
 
@@ -150,7 +150,7 @@ def test_misuse_and_refusals(server, sluice_bin):
         wait_until(lambda: readers_of(one) == 1, "nobody reads")
         with one.resp() as r:
             r.call("SLUICE.CHECK", "k", 1, "7/1m")
-        assert "standard output: No space left" in tail.communicate(timeout=20)[1] and tail.returncode == 2
+        assert "standard output: No space left" in tail.communicate(timeout=DEADLINE_S)[1] and tail.returncode == 2
 
 
 def test_logging_in(server, sluice_bin):

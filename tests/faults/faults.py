@@ -20,7 +20,7 @@ PLAIN = os.path.join(ROOT, "build", "sluice")  # what looks at what is left: wit
 # What sanitizers are told, and by which status they end.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "exitcode=99:detect_leaks=1:allocator_may_return_null=1",
                "UBSAN_OPTIONS": "halt_on_error=1:exitcode=99", "LC_ALL": "C.UTF-8"}
-SECONDS_MAX, TOLD_MAX = 60, 30
+SECONDS_MAX, TOLD_MAX = 180, 30
 ALL = os.environ.get("SLUICE_FAULTS") == "all"
 ONE = os.environ.get("SLUICE_FAULT")  # as repeating() says it
 
