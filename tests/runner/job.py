@@ -154,8 +154,8 @@ class Report:
 
 
 def run_all(report, jobs):
-    """Two at a time, in the order given: the long ones stand first; and beside them three of those that mostly wait, of
-    which there are five once nothing is left to compute."""
+    """Two at a time, in the order given: the long ones stand first; and beside them four of those that mostly wait, of
+    which there are six once nothing is left to compute."""
     computing, waiting = queue.Queue(), queue.Queue()
     for job in jobs:
         (waiting if job.waits else computing).put(job)
