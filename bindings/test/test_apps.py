@@ -193,7 +193,7 @@ class Running:
             return False
 
     def ask(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request("GET", "/")
             answer = connection.getresponse()

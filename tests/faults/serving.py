@@ -18,7 +18,7 @@ import harness  # noqa: E402
 import rls  # noqa: E402
 import spop  # noqa: E402
 
-ANSWER_S, WAIT_S = 20, 1
+ANSWER_S, WAIT_S = harness.DEADLINE_S, 1
 
 LIMITS = """
 limits:

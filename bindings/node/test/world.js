@@ -11,7 +11,7 @@ const path = require('node:path');
 
 const ROOT = path.join(__dirname, '..', '..', '..');
 const SLUICE = path.resolve(process.env.SLUICE_BIN ?? path.join(ROOT, 'build', 'sluice'));
-const READY_MS = 20000;
+const READY_MS = 120000;
 
 /** Time that stands still while anything is under way, and then goes on to the next timer. `busy()` says whether
  * anything is: a request on a real socket takes no time. */

@@ -297,16 +297,21 @@ def test_keys_limits_and_costs_of_ones_own(serve):
 
 @pytest.mark.parametrize("limit,wait", [("fixed-window 3/1h", 0), ("3/1h", 3600), ("3/hour at UTC", 0)])
 def test_an_epoch_holds_still(store, limit, wait):
-    """Polled within one hour, at the end of which the limit's window ends."""
-    ends, begun = set(), time.time()
+    """Polled within one hour, at the end of which the limit's window ends. What a busy machine tells after more than
+    the 100 ms for which an instant holds still does not count."""
+    ends, quick, begun = set(), 0, time.time()
     if begun % 3600 > 3590:
         time.sleep(3600.5 - begun % 3600)
     hour = (int(time.time()) // 3600 + 1) * 3600
     app = wsgi_app(limits=limit, store=store, key=lambda request: "polled", headers="legacy-epoch", timeout=5000)
-    for number in range(100):
+    while quick < 100:
+        asked, told = time.monotonic(), []
         app({"REQUEST_METHOD": "GET", "SERVER_NAME": "app.test"},
-            lambda status, headers: ends.add(int(dict(headers)["X-RateLimit-Reset"]) - hour))
-        time.sleep(number % 4 / 1000)
+            lambda status, headers: told.append(int(dict(headers)["X-RateLimit-Reset"]) - hour))
+        if time.monotonic() - asked < 0.09:
+            ends.update(told)
+            quick += 1
+        time.sleep(quick % 4 / 1000)
     assert ends == {wait}
 
 
