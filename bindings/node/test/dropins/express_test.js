@@ -170,8 +170,8 @@ test('a client that leaves while a request is delayed is not served', async (t) 
 	assert.strictEqual(served, 1);
 });
 
-/** What `poll()` tells, 60 times within one hour, where it tells it in time: a busy machine takes longer now and then than
- * the 100 ms for which an instant holds still. */
+/** What `poll()` tells within one hour, 60 times in less than the 100 ms for which an instant holds still: a busy
+ * machine takes longer now and then. */
 async function polled(poll) {
 	const told = new Set();
 	let hour;
