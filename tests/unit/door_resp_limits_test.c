@@ -136,6 +136,19 @@ static void test_keys_are_at_most_1024_bytes(void **state) {
 	client_close(&client);
 }
 
+/* What commands keep until the batch is decided takes no room once they have failed, or were answered at once. */
+static void test_failed_commands_take_no_room(void **state) {
+	(void)state;
+	struct client client;
+	char key[901], sent[1024];
+	memset(key, 'x', sizeof key);
+	client_open(&client, "limits: [{name: x, key: method, limit: 1/1s}]\n");
+	snprintf(sent, sizeof sent, "SLUICE.CHECK method=%.900s 1 policy:x nonsense\r\n", key);
+	for (int i = 0; i < 700; i++)
+		assert_int_equal(client_ask(&client, sent)[0], '-');
+	client_close(&client);
+}
+
 static void test_instants_from_clients(void **state) {
 	(void)state;
 	struct client client;
@@ -420,6 +433,7 @@ int main(void) {
 		cmocka_unit_test(test_several_limits_and_keys),
 		cmocka_unit_test(test_mistakes_are_named_and_change_nothing),
 		cmocka_unit_test(test_keys_are_at_most_1024_bytes),
+		cmocka_unit_test(test_failed_commands_take_no_room),
 		cmocka_unit_test(test_instants_from_clients),
 		cmocka_unit_test(test_golden_vectors_of_redis_cell),
 		cmocka_unit_test(test_throttle_has_counters_of_its_own),

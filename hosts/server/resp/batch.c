@@ -210,8 +210,10 @@ static void begin_anew(struct sl_resp_batch *batch) {
 
 void sl_resp_flush(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
-	if (batch->call_count == 0)
+	if (batch->call_count == 0) {
+		batch->match_used = 0; /* by commands that have failed, or were answered at once */
 		return;
+	}
 	if (turn->waits) { /* gathered by what goes on to the end of a request that will be read again */
 		begin_anew(batch);
 		return;
