@@ -69,7 +69,9 @@ enum {
 	SLUICE_ITEMS_MAX = 16,       /* limits in one decision */
 	SLUICE_BEYOND_MAX = 16,      /* limits of a policy that apply to a request, and found no place among those */
 	SLUICE_MATCHED_MAX = SLUICE_ITEMS_MAX + SLUICE_BEYOND_MAX,
-	SLUICE_KEY_BYTES_MAX = 1024, /* bytes of a key or of an attribute's value, at every door */
+	SLUICE_KEY_BYTES_MAX = 1024, /* bytes of a key, a member or an attribute's value. A longer one counts as the hash of
+	                              * the whole, the same through every door: it keeps its first 959 bytes, then has '~'
+	                              * and its SHA-256 in hex */
 	SLUICE_NAME_BYTES_MAX = 64,  /* bytes of the name of a limit or an attribute */
 	SLUICE_ID_BYTES_MAX = 64,    /* bytes of the id of a lease, a reservation or a retried request */
 	SLUICE_LIMIT_TEXT_MAX = 128, /* bytes of a limit's canonical text, with its NUL */
@@ -383,7 +385,8 @@ struct sluice_terms {
 /* One limit of a request, and the key that it counts. Leave out a field by leaving it zero. */
 struct sluice_item {
 	const struct sluice_limit *limit; /* borrowed for the call */
-	struct sluice_bytes key;          /* any bytes, any length; borrowed for the call */
+	struct sluice_bytes key;          /* any bytes, any length (SLUICE_KEY_BYTES_MAX); borrowed for
+	                                   * the call */
 	uint8_t observed;                 /* 0: enforced; or SLUICE_OBSERVED, SLUICE_TRIED */
 	uint8_t bound;                    /* enum sluice_bound that the limit has met before the call, as
 	                                   * sluice_policy_match() fills it: the limit denies, with no wait that helps, and
@@ -515,7 +518,7 @@ SLUICE_API SLUICE_MUST_USE sluice_err sluice_override_get(struct sluice_store *s
 
 /* One entry of the list. Its texts are borrowed until visit() returns. */
 struct sluice_override_entry {
-	struct sluice_bytes name, key; /* as they were given; of a longer key the first SLUICE_KEY_BYTES_MAX bytes */
+	struct sluice_bytes name, key; /* as they were given, but for a key above SLUICE_KEY_BYTES_MAX */
 	struct sluice_bytes limit;     /* its quota, in canonical text */
 	sluice_ns ends_after_ns;
 };
@@ -611,7 +614,7 @@ struct sluice_match {
 /* Finds the limits that apply to a request, and encodes their keys. `ip`, `path`, `method` and `host` are first brought
  * into one form: an ip that is an address becomes canonical, without its port, and IPv6 becomes its network
  * (ipv6-prefix of the policy, 64); a path is resolved and loses its query; a method is in upper case; a host is in
- * lower case, without its port. A value of more than SLUICE_KEY_BYTES_MAX bytes counts as the hash of the whole value.
+ * lower case, without its port. A value above SLUICE_KEY_BYTES_MAX counts as the hash of the whole.
  *  buffer  holds the keys that `match` points to; SLUICE_MATCH_BYTES_MAX always suffices
  * An item has a cost of its own if the `cost` of its limit is a number. Clear that cost for a request that costs
  * nothing, and for one with `upto`.

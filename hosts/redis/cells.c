@@ -12,8 +12,8 @@
  *     of nothing holds nothing, and leaves it. Where the call keeps, only what is charged goes from it, and no figure
  *     counts the rest. */
 #include "base/assert.h"
+#include "base/fold.h"
 #include "base/math.h"
-#include "base/siphash.h"
 #include "hosts/redis/own_quota.h"
 #include "hosts/redis/part.h"
 
@@ -302,7 +302,7 @@ static uint8_t leader_of(const struct slr_part *parts, uint32_t i) {
 static uint64_t member_number(struct sluice_bytes member) {
 	/* A fixed key: a value is read by other nodes than the one that wrote it. */
 	static const uint64_t key[2] = {0x6d656d6265722d6f, 0x662d736c75696365};
-	uint64_t number = sl_siphash(key, NULL, 0, member, 2, 4);
+	uint64_t number = sl_siphash_folded(key, NULL, 0, member, 2, 4);
 	return number != 0 ? number : 1;
 }
 

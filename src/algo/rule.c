@@ -17,9 +17,9 @@
 
 #include "algo/calendar.h"
 #include "base/assert.h"
+#include "base/fold.h"
 #include "base/math.h"
 #include "base/out.h"
-#include "base/siphash.h"
 
 /* Bits 57..39 of the kind. */
 static uint64_t spread_field(const struct sluice_limit *limit) {
@@ -99,7 +99,7 @@ void sl_rule_key(struct sluice_limit *limit, struct sluice_bytes key) {
 	static const uint64_t secret[2] = {0x7068617365732d6f, 0x662d77696e646f77};
 	if (!sl_rule_needs_key(limit))
 		return;
-	limit->burst = 1 + (uint32_t)(sl_siphash(secret, &limit->derived[SL_IDENT_KIND], 2, key, 2, 4) % SL_PHASES);
+	limit->burst = 1 + (uint32_t)(sl_siphash_folded(secret, &limit->derived[SL_IDENT_KIND], 2, key, 2, 4) % SL_PHASES);
 	limit->derived[SL_IDENT_KIND] = identity_kind(limit, sl_identity_space(sl_identity_of(limit)));
 	limit->derived[SL_AHEAD_NS] = ahead_of(limit);
 	SL_DEBUG_ASSERT(sl_rule_is_valid(limit));

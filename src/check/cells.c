@@ -5,6 +5,7 @@
  * no engine: they are stepped and charged as one limit is (check.c).
  *
  * I1..I4 of check.c hold here. */
+#include "base/fold.h"
 #include "base/operation.h"
 #include "check/part.h"
 
@@ -343,7 +344,7 @@ static uint64_t who_of(const struct sluice_store *store, const struct sluice_cal
 		return sl_operation_is(call->operation, SL_OPS_LASTING) && call->id.len != 0 ? sl_id_number(call->id) : 0;
 	if (!sl_rule_has(item->limit, SL_TAKES_MEMBER) || item->member.data == NULL)
 		return 0;
-	who = sl_siphash(store->secret, NULL, 0, item->member, 1, 3);
+	who = sl_siphash_folded(store->secret, NULL, 0, item->member, 1, 3);
 	return who != 0 ? who : 1;
 }
 

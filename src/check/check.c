@@ -164,11 +164,11 @@ static inline bool only_charges(const struct sluice_call *call) {
 }
 
 /* Whether an item names a counter that is charged and peeked at without further ado. Windows that are spread do not:
- * the mask leaves them out, and costs the others nothing. */
+ * the mask leaves them out, and costs the others nothing. Nor does a key that is to be folded. */
 static inline bool item_counts(const struct sluice_item *item) {
 	const uint32_t plain = (uint16_t)sl_algorithms_with(SL_COUNTS_COST);
 	return item->limit != NULL && (plain >> (item->limit->algorithm & 31) & 1) != 0 &&
-	       (item->key.data != NULL || item->key.len == 0);
+	       (item->key.data != NULL ? item->key.len <= SLUICE_KEY_BYTES_MAX : item->key.len == 0);
 }
 
 /* Whether a call is plain (part.h), and valid: in one pass, as nearly all are. */
@@ -244,7 +244,7 @@ sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
 		return call->err = SLUICE_E_MISUSE;
 	if (store->owner == 0 || call->items == NULL || !is_simple(call))
 		return decide_any(store, call);
-	place = part_place(store, call->items);
+	place = part_place_short(store, call->items);
 	sl_place_prefetch(&place);
 	sl_answer_clear(call);
 	return call->err = decide_one(store, call, &place);
@@ -299,7 +299,7 @@ static size_t place_ahead(const struct sluice_store *store, struct sluice_call *
 		if (call->items != NULL && is_simple(call)) {
 			call->err = SLUICE_OK;
 			kinds->simple |= UINT64_C(1) << used;
-			places[used] = part_place(store, call->items);
+			places[used] = part_place_short(store, call->items);
 			sl_place_prefetch(&places[used++]);
 			continue;
 		}

@@ -10,6 +10,7 @@
  * the blocks, so that a death leaves the quota before or the one after, and never something of both. */
 #include "check/part.h"
 
+#include "base/fold.h"
 #include "base/out.h"
 #include "store/scan.h"
 #include "store/walk.h"
@@ -58,6 +59,7 @@ bool override_take(const struct sluice_store *store, struct part *m, sluice_ns n
 /* A quota that is to be written. */
 struct setting {
 	const struct sluice_override_request *request;
+	struct sluice_bytes key; /* folded, if it is long */
 	struct sl_place place;
 	uint64_t words[2], bytes, units;
 	sluice_ns life_ns;
@@ -75,7 +77,7 @@ static uint8_t *put_text(uint8_t *to, const void *text, size_t len) {
 static void write_block(const struct setting *s, void *block) {
 	uint8_t *to = put_text(block, &s->head, sizeof s->head);
 	to = put_text(to, s->request->name.data, s->head.name);
-	to = put_text(to, s->request->key.data, s->head.key);
+	to = put_text(to, s->key.data, s->head.key);
 	put_text(to, s->text, s->head.text);
 }
 
@@ -201,7 +203,7 @@ static void set_up(struct setting *s, const struct sluice_override_request *requ
 	s->request = request;
 	s->head = (struct own_head){.burst = request->own->burst,
 	                            .name = (uint16_t)request->name.len,
-	                            .key = (uint16_t)sl_min(request->key.len, SLUICE_KEY_BYTES_MAX),
+	                            .key = (uint16_t)s->key.len,
 	                            .text = (uint16_t)sluice_limit_print(request->own, s->text)};
 	s->bytes = sizeof s->head + s->head.name + s->head.key + s->head.text;
 	s->units = sl_block_units_for(s->bytes);
@@ -241,6 +243,7 @@ static sluice_err told(sluice_err err) {
 
 sluice_err sluice_override_set(struct sluice_store *store, const struct sluice_override_request *request, sluice_ns now,
                                struct sluice_error *error) {
+	char folded[SLUICE_KEY_BYTES_MAX];
 	struct setting s;
 	struct sluice_limit keyed;
 	sluice_err err;
@@ -251,6 +254,7 @@ sluice_err sluice_override_set(struct sluice_store *store, const struct sluice_o
 	                        : check_request(request, now, error);
 	if (err != SLUICE_OK || !find_place(store, request->limit, request->key, &keyed, &s.place))
 		return err;
+	s.key = sl_key_fold(folded, request->key);
 	set_up(&s, request, now);
 	err = set_patiently(store, &s, now);
 	if (err == SLUICE_E_FULL) {

@@ -104,10 +104,19 @@ static inline bool item_has_counter(const struct sluice_item *item) {
 	return has_counter(item->limit) && item->bound == SLUICE_BOUND_NONE;
 }
 
-/* Where the counter of a limit with one lives. */
-static inline struct sl_place part_place(const struct sluice_store *store, const struct sluice_item *item) {
+/* Where the counter of a limit with one lives, for a key of at most SLUICE_KEY_BYTES_MAX bytes, as most are. */
+static inline struct sl_place part_place_short(const struct sluice_store *store, const struct sluice_item *item) {
+	SL_DEBUG_ASSERT(item->key.len <= SLUICE_KEY_BYTES_MAX);
 	return sl_place_of(store, &item->limit->derived[SL_IDENT_KIND], item->limit->derived[SL_IDENT_NAME] == 0 ? 1 : 2,
 	                   item->key, sl_rule_has(item->limit, SL_HAS_BLOCK));
+}
+
+/* For a longer key, which is folded: so a caller of the library meets the counter that the key has at every door. */
+struct sl_place part_place_long(const struct sluice_store *store, const struct sluice_item *item);
+
+static inline struct sl_place part_place(const struct sluice_store *store, const struct sluice_item *item) {
+	return __builtin_expect(item->key.len > SLUICE_KEY_BYTES_MAX, 0) ? part_place_long(store, item)
+	                                                                 : part_place_short(store, item);
 }
 
 /* Decides a part that has no counter in a store that has evicted some: from what the sketch knows, if it does. */

@@ -9,6 +9,7 @@
  *
  * It counts for the longest window of the call. It is evicted as readily as a counter that was hardly used: then the
  * retry is charged. */
+#include "base/fold.h"
 #include "check/part.h"
 
 /* A namespace of its own among the kinds of algo/rule.c, in which there is no algorithm. */
@@ -33,7 +34,7 @@ bool token_place(const struct sluice_store *store, const struct sluice_call *cal
 		if (parts[i].cell.leader != i && !parts[parts[i].cell.leader].cell.tried)
 			continue;
 		/* a sum: the order of the limits does not matter */
-		kind[1] += mix(sl_siphash(store->secret, identity, identity[1] == 0 ? 1 : 2, item->key, 1, 3));
+		kind[1] += mix(sl_siphash_folded(store->secret, identity, identity[1] == 0 ? 1 : 2, item->key, 1, 3));
 	}
 	SL_ASSERT(call->operation == SLUICE_CHARGE && call->id.len != 0);
 	if (any)

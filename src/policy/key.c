@@ -1,7 +1,5 @@
-/* Keys as text, encoded and folded: see key.h. */
+/* Keys as text, encoded: see key.h. */
 #include "policy/key.h"
-
-#include "base/sha256.h"
 
 static bool is_separator(char c) {
 	return c == '%' || c == ',' || c == '=';
@@ -66,15 +64,4 @@ void sl_key_add(struct sl_out *out, struct sluice_bytes value) {
 		sl_key_encode(out, value);
 	else
 		add_long(out, value);
-}
-
-enum { KEPT = SLUICE_KEY_BYTES_MAX - 1 - SL_SHA256_DIGITS };
-
-struct sluice_bytes sl_key_fold_long(char folded[SLUICE_KEY_BYTES_MAX], struct sluice_bytes whole) {
-	char digits[SL_SHA256_DIGITS];
-	sl_sha256_hex(whole, digits);
-	memmove(folded, whole.data, KEPT);
-	folded[KEPT] = '~';
-	memcpy(folded + KEPT + 1, digits, sizeof digits);
-	return sl_slice(folded, SLUICE_KEY_BYTES_MAX);
 }

@@ -230,7 +230,7 @@ fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *lim
 	if (limit->shown.has_terms)
 		item->terms = &limit->shown.terms;
 	if (members)
-		item->member = member;
+		item->member = member.len <= SLUICE_KEY_BYTES_MAX ? member : copy_member(out, member);
 	if (of)
 		item->member = copy_member(out, values[limit->of]);
 	return SL_WHY_COUNTS;

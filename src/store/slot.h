@@ -33,8 +33,8 @@ static inline struct sl_place sl_place_of_hash(const struct sluice_store *store,
 	                             (uint64_t)has_block << SL_TAG_BLOCK_SHIFT | home << SL_TAG_HOME_SHIFT};
 }
 
-/* One or two words of identity and the key's bytes to a place. The first word must tell whether there is a second.
- * `has_block`: the counter's algorithm keeps a block. */
+/* One or two words of identity and a key's bytes, at most SLUICE_KEY_BYTES_MAX, to a place. The first word must tell
+ * whether there is a second. `has_block`: the counter's algorithm keeps a block. */
 static inline struct sl_place sl_place_of(const struct sluice_store *store, const uint64_t *identity, int words,
                                           struct sluice_bytes key, bool has_block) {
 	return sl_place_of_hash(store, sl_siphash(store->secret, identity, words, key, 1, 3), has_block);

@@ -1,6 +1,6 @@
 /* What deciding means, case by case: the rules of contract section 4 as a person reads them, with numbers worked out by
  * hand. The random tests of tests/model say that the same holds everywhere. */
-#include "base/bytes.h"
+#include "base/fold.h"
 #include "store/store.h"
 
 #include <inttypes.h>
@@ -378,6 +378,43 @@ static void keys_are_told_apart_by_every_byte(void **state) {
 	}
 }
 
+/* A caller of the library says a long key as it is, a door as it is folded: they meet in one counter, and so do members
+ * and the ids of retries. Windows that are spread get their phase of the folded key. */
+static void a_long_key_is_the_one_that_it_is_folded_to(void **state) {
+	static const char *const notations[] = {"3/1m", "sliding-log 3/1m", "fixed-window 3/1m spread", "distinct 2/1m"};
+	static char whole[70000], twin[70000], folded[SLUICE_KEY_BYTES_MAX];
+	memset(whole, 'x', sizeof whole);
+	memset(twin, 'x', sizeof twin);
+	for (size_t n = 0; n < sizeof notations / sizeof *notations; n++) {
+		for (size_t len = SLUICE_KEY_BYTES_MAX + 1; len <= sizeof whole; len *= 3) {
+			struct sluice_limit limit = limit_of(notations[n]);
+			struct sluice_bytes keys[] = {sl_slice(whole, len), sl_key_fold(folded, sl_slice(whole, len))};
+			twin[len - 1] = 'y';
+			for (uint32_t i = 0; i < 2; i++) {
+				struct sluice_item item = {.limit = &limit, .key = keys[i], .member = keys[i]};
+				struct sluice_call call = {.items = &item,
+				                           .item_count = 1,
+				                           .cost = 1,
+				                           .now = START_MS * MS,
+				                           .operation = SLUICE_CHARGE,
+				                           .id = i == 0 ? sl_str("retried") : sl_slice(NULL, 0)};
+				item.member = n == 3 ? item.member : sl_slice(NULL, 0);
+				assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+				assert_int_equal(call.merged.remaining, n == 3 ? 1 : 2 - i);
+				call.id = sl_str("retried");
+				assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+				assert_true(call.repeated && call.merged.remaining == (n == 3 ? 1 : 2 - i));
+				item.key = sl_slice(twin, len);
+				call.operation = SLUICE_PEEK;
+				call.id = sl_slice(NULL, 0);
+				assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+				assert_int_equal(call.merged.remaining, call.merged.quota);
+			}
+			twin[len - 1] = 'x';
+		}
+	}
+}
+
 /* ---- merging, rule 4.4 ------------------------------------------------------------------------------------------ */
 
 static void without_limits_everything_is_allowed(void **state) {
@@ -617,6 +654,7 @@ int main(void) {
 		IN_A_STORE(one_that_denies_charges_none_wherever_it_stands),
 		IN_A_STORE(limits_that_meet_in_one_counter_charge_it_once),
 		IN_A_STORE(keys_are_told_apart_by_every_byte),
+		IN_A_STORE(a_long_key_is_the_one_that_it_is_folded_to),
 		IN_A_STORE(without_limits_everything_is_allowed),
 		IN_A_STORE(unlimited_among_others_is_never_the_one_that_decided),
 		IN_A_STORE(the_least_remaining_decides_when_allowed),
