@@ -67,7 +67,15 @@ static const struct sluice_limit *find_limit(struct sl_command *command, struct 
 	return limit;
 }
 
-static const struct sl_command_door door = {.refuses_at = refuses_at, .limit = find_limit};
+/* There are never more: the grammar wants a limit between two keys, or two members, as sl_asked_words() says them. */
+static char *fold_room(struct sl_command *command) {
+	const struct owner *owner = command->owner;
+	struct sl_workspace *ws = owner->workspace;
+	SL_ASSERT(ws->fold_count < SL_WORKSPACE_FOLDS_MAX);
+	return ws->folds[ws->fold_count++];
+}
+
+static const struct sl_command_door door = {.refuses_at = refuses_at, .limit = find_limit, .fold_room = fold_room};
 
 static bool fail_command(struct sl_failure *failure, const struct sl_command *command) {
 	return sl_fail(failure, sl_failure_kind_of(sl_str(command->error)), "%s", command->error);
@@ -124,6 +132,7 @@ static void begin(struct sl_workspace *ws, struct owner *owner, const struct sl_
 	ws->command.items = ws->items;
 	ws->command.ticket = &ws->ticket;
 	ws->command.ticket_memory = ws->ticket_memory;
+	ws->fold_count = 0;
 	ws->call = (struct sluice_call){.items = ws->items,
 	                                .now = asked->now != 0 ? asked->now : sluice_store_now(owner->limiter->store),
 	                                .each = asked->each || asked->operation == SL_OP_ADMIT ? told->each : NULL};
@@ -136,8 +145,8 @@ static void tell_held(struct sl_told *told, struct sl_workspace *ws, enum sl_ope
 	if (operation == SL_OP_ACQUIRE && sl_answer_holds(call))
 		keep_id(told, ws, call->id);
 	else if (operation == SL_OP_RESERVE && sl_answer_holds(call) && call->merged.index >= 0)
-		told->id = sl_slice(ws->held, sl_ticket_write(ws->held, sl_id_number(call->id), ws->words[1], call->items, NULL,
-		                                              call->item_count));
+		told->id = sl_slice(ws->held, sl_ticket_write(ws->held, sl_id_number(call->id), call->items[0].key, call->items,
+		                                              NULL, call->item_count));
 }
 
 /* The instant is said beside the words, to the nanosecond. */

@@ -299,7 +299,7 @@ struct sluice_store *sl_limiter_store(const struct sl_limiter *limiter) {
 sluice_err sl_limiter_check_at(struct sl_limiter *limiter, struct sluice_bytes key, struct sluice_bytes limit,
                                uint32_t cost, sluice_ns now, struct sluice_decision *decision) {
 	const struct sl_kept *kept = sl_kept_find(limiter, limit);
-	if (kept == NULL || !kept->plain || key.len > SLUICE_KEY_BYTES_MAX)
+	if (kept == NULL || !kept->plain)
 		return SLUICE_E_NONE;
 	struct sluice_item item = {.limit = &kept->limit, .key = key};
 	struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost, .operation = SLUICE_CHARGE};
@@ -322,7 +322,7 @@ static __attribute__((noinline)) sluice_err check_other(struct sl_limiter *limit
 sluice_err sl_limiter_check(struct sl_limiter *limiter, struct sluice_bytes key, struct sluice_bytes limit,
                             uint32_t cost, struct sluice_decision *decision) {
 	const struct sl_kept *kept = sl_kept_first(limiter, limit);
-	if (__builtin_expect(kept == NULL || key.len > SLUICE_KEY_BYTES_MAX, 0))
+	if (__builtin_expect(kept == NULL, 0))
 		return check_other(limiter, key, limit, cost, decision);
 	return sluice_check(limiter->store, &kept->limit, key, cost, decision);
 }
@@ -373,8 +373,6 @@ static sluice_err check_several(struct sl_limiter *limiter, const struct sl_set 
 sluice_err sl_limiter_check_set(struct sl_limiter *limiter, const struct sl_set *set, struct sluice_bytes key,
                                 uint32_t cost, struct sluice_decision *decision) {
 	SL_ASSERT(set->count >= 1 && set->count <= SLUICE_ITEMS_MAX);
-	if (__builtin_expect(key.len > SLUICE_KEY_BYTES_MAX, 0))
-		return SLUICE_E_NONE;
 	if (set->count != 1 || set->rounds)
 		return check_several(limiter, set, key, cost, decision);
 	return sluice_check(limiter->store, set->limits[0], key, cost, decision);

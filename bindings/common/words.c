@@ -4,6 +4,7 @@
 #include "algo/algorithms.h"
 #include "algo/merge.h"
 #include "algo/traits.h"
+#include "base/fold.h"
 #include "proto/answer.h"
 
 #include <stdio.h>
@@ -150,6 +151,7 @@ size_t sl_asked_ticket(const struct sl_asked *asked, char *text, struct sl_failu
 	struct sluice_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_item items[SLUICE_ITEMS_MAX];
 	struct sluice_error error;
+	char folded[SLUICE_ITEMS_MAX + 1][SLUICE_KEY_BYTES_MAX];
 	_Static_assert((int)SL_ASKED_TICKET_BYTES >= (int)SL_TICKET_BYTES_MAX, "every ticket fits");
 	if (asked->limit_count > SLUICE_ITEMS_MAX || asked->id.len == 0 || asked->id.len > SLUICE_ID_BYTES_MAX) {
 		(void)sl_fail(failure, asked->id.len > 0 && asked->id.len <= SLUICE_ID_BYTES_MAX ? SL_FAILED_LIMIT
@@ -161,15 +163,12 @@ size_t sl_asked_ticket(const struct sl_asked *asked, char *text, struct sl_failu
 	for (uint32_t i = 0; i < asked->limit_count; i++) {
 		const struct sl_asked_limit *one = &asked->limits[i];
 		items[i] = (struct sluice_item){.limit = &limits[i], .key = one->key.data != NULL ? one->key : asked->key};
-		if (items[i].key.len > SLUICE_KEY_BYTES_MAX) {
-			(void)sl_fail(failure, SL_FAILED_KEY, "the key has %zu bytes: at most %d are allowed", items[i].key.len,
-			              SLUICE_KEY_BYTES_MAX);
-			return 0;
-		}
+		items[i].key = sl_key_fold(folded[i], items[i].key);
 		if (sluice_limit_parse(&limits[i], one->text, &error) != SLUICE_OK) {
 			(void)sl_fail(failure, SL_FAILED_LIMIT, "limit %u, column %u: %s", i + 1, error.column, error.text);
 			return 0;
 		}
 	}
-	return sl_ticket_write(text, sl_id_number(asked->id), asked->key, items, NULL, asked->limit_count);
+	return sl_ticket_write(text, sl_id_number(asked->id), sl_key_fold(folded[SLUICE_ITEMS_MAX], asked->key), items,
+	                       NULL, asked->limit_count);
 }

@@ -5,9 +5,13 @@
 #include "bindings/common/inside.h"
 #include "proto/command.h"
 
-enum { SL_WORKSPACE_MATCH_BYTES = 16 << 10 }; /* of keys that a policy builds; where they are longer, more is taken */
+enum {
+	SL_WORKSPACE_MATCH_BYTES = 16 << 10, /* of keys that a policy builds; where they are longer, more is taken */
+	/* a key and a member of the call, and of each limit up to one too many */
+	SL_WORKSPACE_FOLDS_MAX = 2 * (SLUICE_ITEMS_MAX + 2),
+};
 
-/* Some 130 KiB, of which a plain call touches two. */
+/* Some 165 KiB, of which a plain call touches two. */
 struct sl_workspace {
 	struct sl_command command;
 	struct sluice_call call;
@@ -25,6 +29,8 @@ struct sl_workspace {
 	char names[SLUICE_ITEMS_MAX][SLUICE_NAME_BYTES_MAX + 1], texts[SLUICE_ITEMS_MAX][SLUICE_LIMIT_TEXT_MAX];
 	char ticket_text[SL_TICKET_BYTES_MAX]; /* one that was made of an id and limits */
 	char match_bytes[SL_WORKSPACE_MATCH_BYTES];
+	uint32_t fold_count;
+	char folds[SL_WORKSPACE_FOLDS_MAX][SLUICE_KEY_BYTES_MAX]; /* keys and members that are too long */
 	void *match_more; /* SLUICE_MATCH_BYTES_MAX bytes; NULL: never needed so far */
 };
 

@@ -4,7 +4,6 @@
 const {misuse} = require('./errors.js');
 
 const COST_MAX = 4294967295;
-const KEY_BYTES_MAX = 1024;
 const ID_BYTES_MAX = 64;
 const LIMITS_MAX = 16;
 const LONGEST_WORD = 8; // of commands, such as OBSERVED: among limits they would mean something; no limit is one
@@ -32,9 +31,6 @@ function byteLength(value) {
 function keyOf(key, what = 'key') {
 	if (typeof key !== 'string' && !isBytes(key))
 		throw misuse('bad-key', `${what}: expected a string or a Uint8Array, found ${shown(key)}`);
-	// A character is at most three bytes, so that most keys are not counted.
-	if (key.length > KEY_BYTES_MAX / 3 && byteLength(key) > KEY_BYTES_MAX)
-		throw misuse('bad-key', `${what}: expected at most ${KEY_BYTES_MAX} bytes, found ${byteLength(key)}`);
 	return key;
 }
 

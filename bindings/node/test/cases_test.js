@@ -9,7 +9,6 @@ const {describe, it, before} = require('node:test');
 const {ROOT, limiter, redis, serve} = require('./helpers.js');
 
 const CASES = join(ROOT, 'tests', 'cases');
-const KEY_BYTES_MAX = 1024;
 const COUNTS = {reset: 'forgotten', release: 'found', renew: 'found'};
 
 const all = readdirSync(CASES).filter((name) => name.endsWith('.json')).sort().flatMap((name) =>
@@ -17,9 +16,9 @@ const all = readdirSync(CASES).filter((name) => name.endsWith('.json')).sort().f
 const plain = all.filter((one) => !one.policy && one.steps.every((step) => step.op !== 'holders'));
 const policies = all.filter((one) => one.policy && one.steps.every((step) => step.op === 'admit'));
 
-/** A key of this case and door alone; cut to what the doors take. */
+/** A key of this case and door alone. */
 function own(prefix, key) {
-	return (prefix + key).slice(0, KEY_BYTES_MAX);
+	return prefix + key;
 }
 
 function limitsOf(step, prefix) {

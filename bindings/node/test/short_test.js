@@ -69,14 +69,13 @@ it('looks at a list anew each time, and at its texts', () => {
 
 it('keys that are not plain ASCII, long, or bytes are the same counters by both ways', () => {
 	const here = limiter();
-	for (const key of ['', 'x'.repeat(64), 'x'.repeat(65), 'x'.repeat(1024), 'é', 'user:日本', '\u007f', '\0',
-		Buffer.from('é')]) {
+	for (const key of ['', 'x'.repeat(64), 'x'.repeat(65), 'x'.repeat(1024), 'x'.repeat(1025),
+		'x'.repeat(2000), 'é', 'user:日本', '\u007f', '\0', Buffer.from('é')]) {
 		const before = here.peekSync(key, '9/30d').remaining;
 		here.checkSync(key, '9/30d');
 		here.checkSync(key, '9/30d', {});
 		assert.equal(here.peekSync(key, '9/30d').remaining, before - 2, JSON.stringify(key));
 	}
-	assert.throws(() => here.checkSync('x'.repeat(1025), '9/30d'), {code: 'bad-key'});
 });
 
 it('many limiters, and more limits than are kept, in any order', async () => {

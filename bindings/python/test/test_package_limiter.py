@@ -53,7 +53,7 @@ def test_a_result_tells_all(limiter):
 
 
 def test_keys_limits_and_costs_in_every_form(limiter):
-    for key in ("k", b"k", "", "k" * 1024, "schlüssel", b"\xff\x00"):
+    for key in ("k", b"k", "", "k" * 1024, "k" * 1025, "k" * 2000, "schlüssel", b"\xff\x00"):
         assert limiter.check(key, "2/1d").remaining == (0 if key == b"k" else 1)
     assert limiter.check("c", "9/1d", cost=2).remaining == 7
     assert limiter.check("c", "9/1d", 2).remaining == 5
@@ -97,7 +97,6 @@ def test_what_is_refused(limiter):
         "bad-limit", "limit 1, column 7: expected a unit of time: ms, s, m, h, d or w, found the end")
     assert failure(limiter.check, "k", ["1/1s"] * 17) == ("bad-limit", "too many limits: at most 16 in one request")
     assert failure(limiter.check, "k", [])[0] == "bad-limit"
-    assert failure(limiter.check, "k" * 1025, "1/1s")[0] == "bad-key"
     for cost in (-1, 2 ** 32, 2 ** 70, -2 ** 70):
         assert failure(limiter.check, "k", "1/1s", cost)[0] == "bad-argument"
     assert failure(limiter.check, "k", "concurrency 1 lease 1s")[0] == "bad-limit"

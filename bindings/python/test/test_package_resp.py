@@ -144,7 +144,7 @@ def test_what_a_request_gets_meanwhile():
 
 def test_callers_mistakes_are_no_outage(server):
     with sluice.Limiter(url_of(server), on_error="allow", timeout=10000) as limiter:
-        for args in (("k", "nonsense"), ("k" * 1025, "1/1s"), ("k", ["1/1s"] * 17), ("k", "1/1s", -1)):
+        for args in (("k", "nonsense"), ("k", ["1/1s"] * 17), ("k", "1/1s", -1)):
             with sluice.Limiter() as here:
                 assert failure(limiter.check, *args) == failure(here.check, *args)  # word for word
 
