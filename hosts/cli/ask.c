@@ -2,6 +2,7 @@
 #include "hosts/cli/ask.h"
 
 #include "base/assert.h"
+#include "base/fold.h"
 #include "hosts/cli/store/store_open.h"
 #include "hosts/server/door/call_outcome.h"
 
@@ -36,7 +37,7 @@ int sl_ask_check_place(struct sl_cli_ask *ask) {
 	return SL_GO_ON;
 }
 
-/* A prefix goes before every key, into memory of argv's life. */
+/* A prefix goes before every key, into memory of argv's life; what is too long then is folded, as by a server. */
 static void add_prefix(struct sl_cli_ask *ask) {
 	static char keys[SLUICE_ITEMS_MAX + 1][SL_URL_PREFIX_BYTES_MAX + SLUICE_KEY_BYTES_MAX + 1];
 	struct sl_request *request = &ask->request;
@@ -46,7 +47,8 @@ static void add_prefix(struct sl_cli_ask *ask) {
 			continue;
 		SL_ASSERT(key_count <= SLUICE_ITEMS_MAX); /* each has a limit after it */
 		snprintf(keys[key_count], sizeof keys[0], "%s%s", ask->url.prefix, (const char *)request->words[i].data);
-		request->words[i] = sl_str(keys[key_count++]);
+		request->words[i] = sl_key_fold(keys[key_count], sl_str(keys[key_count]));
+		key_count++;
 	}
 }
 

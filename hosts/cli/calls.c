@@ -20,7 +20,7 @@
 #define ID(value, help) \
 	{ "id", 0, value, help, SL_TEXT_OF(TO(id), 1, SLUICE_ID_BYTES_MAX) }
 #define MEMBER \
-	{ "member", 0, "MEMBER", "member for limits of `distinct`", SL_TEXT_OF(TO(member), 0, SLUICE_KEY_BYTES_MAX) }
+	{ "member", 0, "MEMBER", "member for limits of `distinct`", SL_TEXT(TO(member)) }
 #define FLAG(name, help) \
 	{ #name, 0, NULL, help, SL_FLAG(TO(name)) }
 #define STORE(help) \

@@ -42,7 +42,7 @@ static const struct sl_option options[] = {
 	{"limit", 'l', "NAME", "only this limit: a name in the policy, or notation",
      SL_TEXT_OF(TO(limit), 1, SLUICE_LIMIT_TEXT_MAX)},
 	{"key", 'k', "KEY", "only this key, as `sluice top` shows it (user=ann)",
-     SL_TEXT_OF(TO(key), 0, SLUICE_KEY_BYTES_MAX)},
+     SL_TEXT(TO(key))},
 	{"denied", 'd', NULL, "only denials, including those that observed limits would make", SL_FLAG(TO(denied))},
 	{"json", 0, NULL, "lines of JSON, as docs/tail.schema.json says", SL_FLAG(TO(json))},
 	{"count", 'n', "N", "exit after N decisions", SL_NUMBER(TO(count), 1, UINT32_MAX)},

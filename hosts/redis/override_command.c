@@ -36,10 +36,6 @@ static bool take_texts(const struct slr_request *request) {
 /* The limit whose counter it is, and its key, which is opened. False: the reply has been given. */
 static bool open_counter(struct slr_request *request, struct sluice_limit *limit, bool to_write) {
 	struct sluice_error error;
-	if (words.key.len > SLUICE_KEY_BYTES_MAX) {
-		slr_fail(request, SL_OVERRIDE_KEY_TEXT, words.key.len, SLUICE_KEY_BYTES_MAX);
-		return false;
-	}
 	if (!slr_limit_read(limit, words.limit, &error)) {
 		slr_fail(request, "limit 1, column %u: %s", error.column, error.text);
 		return false;

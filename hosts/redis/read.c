@@ -131,6 +131,15 @@ struct sluice_item slr_item_said(const struct slr_call *of, uint32_t i, struct s
 	return item;
 }
 
+/* A key is as long as the database lets it be. But no ticket can say so long a one, other than the command's own: what
+ * would be held there denies, by the bound `key`. */
+static __attribute__((noinline)) void bound_long_keys(void) {
+	for (uint32_t i = 0; i < call.asked.item_count; i++)
+		if (call.items[i].key.len > SLUICE_KEY_BYTES_MAX && command.key_args[i] != 1 &&
+		    !sl_bytes_equal(call.items[i].key, texts[1]) && sl_rule_has(&limits[i], SL_RESERVABLE))
+			call.items[i].bound = SLUICE_BOUND_KEY;
+}
+
 /* What only a front or a value asks for. */
 static void take_call(void) {
 	call.operation = command.operation;
@@ -163,6 +172,8 @@ bool slr_read_call(struct slr_request *request, enum sl_operation operation) {
 	}
 	take_items(request);
 	take_call();
+	if (operation == SL_OP_RESERVE)
+		bound_long_keys();
 	return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "algo/terms.h"
 #include "algo/traits.h"
+#include "base/fold.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,22 +76,24 @@ static bool read_hold(struct sl_command *c, struct sluice_bytes text) {
 	return right || sl_command_fail(c, "id %s: expected 1 to %d hex digits", sl_shown(text).text, SL_HOLD_DIGITS_MAX);
 }
 
-static __attribute__((noinline)) bool fail_key(struct sl_command *c, const char *what, struct sluice_bytes key) {
-	return sl_command_fail(c, "the %s that begins %s has %zu bytes: at most %d are allowed", what, beginning(key).text,
-	                       key.len, SLUICE_KEY_BYTES_MAX);
+/* A key or a member that is longer than we keep. */
+static __attribute__((noinline)) struct sluice_bytes fold(struct sl_command *c, struct sluice_bytes text) {
+	return c->door->fold_room == NULL ? text : sl_key_fold(c->door->fold_room(c), text);
 }
 
-static inline bool key_fits(struct sl_command *c, struct sluice_bytes key) {
-	return key.len <= SLUICE_KEY_BYTES_MAX || fail_key(c, "key", key);
+static inline struct sluice_bytes folded(struct sl_command *c, struct sluice_bytes text) {
+	return __builtin_expect(text.len > SLUICE_KEY_BYTES_MAX, 0) ? fold(c, text) : text;
 }
 
-static bool read_member(struct sl_command *c, struct sluice_bytes member) {
-	if (member.len > SLUICE_KEY_BYTES_MAX)
-		return fail_key(c, "member", member);
+struct sluice_bytes sl_command_fold(struct sl_command *c, struct sluice_bytes key) {
+	return folded(c, key);
+}
+
+/* An admission's is folded where the policy is matched, which needs the door's memory for itself. */
+static void read_member(struct sl_command *c, struct sluice_bytes member) {
 	if (member.len == 0)
 		member.data = "";
-	c->member = member;
-	return true;
+	c->member = c->form->limits ? folded(c, member) : member;
 }
 
 static __attribute__((noinline)) bool read_field(struct sl_command *c, enum sl_command_field field,
@@ -238,20 +241,18 @@ static bool read_key(struct sl_command *c, uint32_t index) {
 		return false;
 	if (c->ahead != 0)
 		return sl_command_fail(c, "KEY has to stand before the words of its limit");
-	c->key = c->args[index];
+	c->key = folded(c, c->args[index]);
 	c->key_arg = (uint16_t)index;
 	c->before = c->call->item_count;
-	return key_fits(c, c->key);
+	return true;
 }
 
 /* The first member is that of the limits before it, too. */
-static bool read_next_member(struct sl_command *c, struct sluice_bytes text) {
+static void read_next_member(struct sl_command *c, struct sluice_bytes text) {
 	bool first = c->member.data == NULL;
-	if (!read_member(c, text))
-		return false;
+	read_member(c, text);
 	for (uint32_t i = 0; first && i < c->call->item_count; i++)
 		c->items[i].member = c->member;
-	return true;
 }
 
 static bool read_at(struct sl_command *c, struct sluice_bytes text) {
@@ -352,7 +353,8 @@ static __attribute__((noinline)) bool read_word(struct sl_command *c, uint32_t *
 	case SL_WORD_AT:
 		return read_at(c, text);
 	case SL_WORD_MEMBER:
-		return read_next_member(c, text);
+		read_next_member(c, text);
+		return true;
 	case SL_WORD_ID:
 		return read_id(c, "ID", text);
 	case SL_WORD_BESIDE:
@@ -453,7 +455,7 @@ static __attribute__((noinline)) bool read_fields(struct sl_command *c, bool *do
 			return false;
 	*done = may && sl_ticket_read(c->ticket, c->args[2], c->key, c->ticket_memory);
 	if (*done)
-		return read_ticketed(c, 2u + form->field_count) && key_fits(c, c->key);
+		return read_ticketed(c, 2u + form->field_count);
 	if (may && (form->fields[0] == SL_FIELD_TICKET || (sl_ticket_is(c->args[2]) && !has_limits(c))))
 		return fail_ticket(c);
 	return !may || read_field(c, form->fields[0], c->args[2]);
@@ -477,11 +479,11 @@ bool sl_command_read(struct sl_command *c, enum sl_operation operation, const st
 	bool done = false;
 	begin(c, operation, args, count);
 	c->call->operation = sl_operation_is(operation, SL_OPS_PUBLIC) ? (sluice_operation)operation : SLUICE_PEEK;
-	c->key = args[1];
+	c->key = folded(c, args[1]);
 	c->key_arg = 1;
 	if (c->form->costs ? !read_cost(c, args[2]) : !read_fields(c, &done))
 		return false;
-	return done || (key_fits(c, c->key) && read_limits(c, 2u + c->form->field_count));
+	return done || read_limits(c, 2u + c->form->field_count);
 }
 
 /* ---- ADMIT ------------------------------------------------------------------------------------------------------- */

@@ -111,6 +111,10 @@ struct sl_command_door {
 	/* Adds what `policy:NAME` stands for, by sl_command_add(); false with the command's error filled. NULL: there is no
 	 * policy. */
 	bool (*named)(struct sl_command *command, struct sluice_bytes text, struct sluice_bytes name);
+	/* SLUICE_KEY_BYTES_MAX bytes that live as long as the call, to fold a longer key or member into (base/fold.h): once
+	 * for each argument that is so long, at most. NULL: keys are the database's own, whose names stay as they are, and
+	 * so do members, which are only hashed there. */
+	char *(*fold_room)(struct sl_command *command);
 };
 
 /* A command being read, and then what it asks. The caller sets the first four, and call->now; 4 KiB, not to be cleared.
@@ -224,6 +228,9 @@ struct sl_argument {
 enum { SL_ARGUMENTS_MAX = 4 + SL_FORM_FIELDS_MAX + SL_WORDS };
 /* All arguments of a command; returns how many. `fronts`: with those that only fronts say. */
 uint32_t sl_command_arguments(enum sl_operation operation, bool fronts, struct sl_argument list[SL_ARGUMENTS_MAX]);
+
+/* A key as the door counts it: folded where it is too long, into the door's memory. */
+struct sluice_bytes sl_command_fold(struct sl_command *command, struct sluice_bytes key);
 
 /* CL.THROTTLE key max_burst count period [quantity], redis-cell's: a bucket of `count/period` seconds and a burst of
  * max_burst + 1, with a counter that no CHECK meets. The first reads key and quantity: which operation, and its cost.

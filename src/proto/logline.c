@@ -41,8 +41,8 @@ static bool parse_ops(struct sluice_bytes line, struct sl_logline *out, struct s
 	skip_spaces(&walk);
 	column = column_of(&walk);
 	out->key = take_word(&walk);
-	if (out->key.len == 0 || out->key.len > SLUICE_KEY_BYTES_MAX)
-		return sl_logline_refuse(error, column, "expected a key of 1 to 1024 bytes after the time");
+	if (out->key.len == 0)
+		return sl_logline_refuse(error, column, "expected a key after the time");
 	skip_spaces(&walk);
 	column = column_of(&walk);
 	struct sluice_bytes word = take_word(&walk);

@@ -36,7 +36,7 @@ struct sl_logline {
 	enum sl_log_format format; /* what it was read as; never SL_LOG_AUTO */
 	sluice_ns time;
 	uint32_t cost;              /* 1 where none is said */
-	struct sluice_bytes key;    /* ops: 1..SLUICE_KEY_BYTES_MAX bytes; JSON: its field "key", if any */
+	struct sluice_bytes key;    /* ops: at least one byte; JSON: its field "key", if any */
 	struct sluice_bytes ip;     /* as written: an address, with or without a port, or a name */
 	struct sluice_bytes method; /* 1..32 token characters */
 	struct sluice_bytes path;   /* the request target as written, query and all */

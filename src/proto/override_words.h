@@ -15,9 +15,6 @@ enum {
 	SL_OVERRIDE_ERROR_BYTES = 640,
 };
 
-/* What is wrong with a key that is too long: its bytes, and how many there may be. */
-#define SL_OVERRIDE_KEY_TEXT "the key has %zu bytes: at most %d are allowed"
-
 struct sl_override_words {
 	struct sluice_bytes limit, key, quota;
 	struct sluice_bytes name; /* data NULL: none was given */

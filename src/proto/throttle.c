@@ -36,9 +36,7 @@ bool sl_command_read_throttle(struct sl_command *command, const struct sluice_by
 	command->count = count;
 	command->operation = SL_OP_THROTTLE;
 	command->given = 0;
-	if (args[1].len > SLUICE_KEY_BYTES_MAX)
-		return sl_command_fail(command, "the key has %zu bytes: at most %d are allowed", args[1].len,
-		                       SLUICE_KEY_BYTES_MAX);
+	command->key = sl_command_fold(command, args[1]);
 	if (count > 5 && !read_number(command, 5, SL_FIELD_QUANTITY, &quantity))
 		return false;
 	command->call->operation = quantity > 0 ? SLUICE_CHARGE : quantity == 0 ? SLUICE_PEEK : SLUICE_REFUND;

@@ -551,7 +551,6 @@ def test_each_verb_is_suggested_for_one_that_is_near(sluice):
     (["check", "k", "1/1s", "--server", "nonsense"], "no server at nonsense: this is not an address"),
     (["check", "k", "1/1s", "--server", "127.0.0.1:1"], "no server at 127.0.0.1:1: connecting: Connection refused"),
     (["check", "k", "1/1s", "--server", "unix:/nowhere/s"], "no server at unix:/nowhere/s: connecting: No such file"),
-    (["check", "x" * 1025, "1/1s"], "more than 1024 bytes"),
     (["override"], "expected set, get, del or list"), (["override", "lst"], "did you mean list?"),
     (["override", "set", "1/1m", "k"], "set takes LIMIT KEY QUOTA"),
     (["override", "get", "1/1m", "k", "j"], "too many"),

@@ -159,7 +159,7 @@ def test_tickets_of_long_keys(place):
     nothing_failed(one)
 
 
-@pytest.mark.parametrize("size", [1017, 1018, 1020, 1024])
+@pytest.mark.parametrize("size", [1017, 1018, 1020, 1024, 1025, 1500, 20000])
 def test_a_key_of_notation_may_be_as_long_as_any(place, size):
     one = place.start([])
     with one.resp() as r:

@@ -89,12 +89,7 @@ TABLE = [
     (["CHECK", "k", 1, WINDOW, "KEY"], "KEY needs a key and at least one limit after it"),
     (["CHECK", "k", 1, "KEY", "j", WINDOW], "no limit for key 'k': expected at least one after it, such as 100/60s"),
     (["CHECK", "k", 1, WINDOW, "KEY", "j"], "no limit for key 'j': expected at least one after it, such as 100/60s"),
-    (["CHECK", "k", 1, WINDOW, "KEY", "j" * 1025, WINDOW], f"the key that begins '{'j' * 32}' has 1025 bytes: at most "
-                                                           "1024 are allowed"),
-    (["CHECK", "k" * 1025, 1, WINDOW], f"the key that begins '{'k' * 32}' has 1025 bytes: at most 1024 are allowed"),
     (["CHECK", "k", 1, MEMBERS, "MEMBER"], "MEMBER needs a member after it: a member that distinct counts"),
-    (["CHECK", "k", 1, "MEMBER", "m" * 1025, MEMBERS], f"the member that begins '{'m' * 32}' has 1025 bytes: at most "
-                                                       "1024 are allowed"),
     (["CHECK", "k", 1, WINDOW, "ID"], "ID needs a token after it"),
     (["CHECK", "k", 1, WINDOW, "ID", ""], "the ID '' has 0 bytes: expected 1 to 64"),
     (["CHECK", "k", 1, WINDOW, "ID", "a", "ID", "b"], "ID twice: expected it once"),

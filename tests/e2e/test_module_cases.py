@@ -17,7 +17,6 @@ from redis_world import DOORS
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
 import twin  # noqa: E402
 
-KEY_BYTES_MAX = 1024
 CASES = [(f"{os.path.basename(path)[:-5]}-{number:02d} {case['name']}", case)
          for path in twin.files() for number, case in enumerate(twin.load(path)) if "policy" not in case]
 # The only case with a bucket whose debt could pass 2^53, even in milliseconds.
@@ -34,7 +33,7 @@ BEYOND_SCRIPTS = ("reserve", "commit", "holders")
 def words_of(step, prefix, each=False, tickets=None):
     """A step as the words of a command."""
     def own(key):
-        return (prefix + key)[:KEY_BYTES_MAX]
+        return prefix + key
     elements = [(own(step["key"]), x, None) if isinstance(x, str) else (own(x.get("key", step.get("key"))), x["limit"],
                                                                          x.get("member")) for x in step["limits"]]
     key = elements[0][0] if elements else own(step["key"])

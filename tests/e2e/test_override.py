@@ -93,7 +93,7 @@ def test_bad_requests_say_what_is_wrong_and_change_nothing(server, tmp_path):
                             (("SET", *KEY, "token-bucket 9/1h"), "algorithm"),
                             (("SET", "policy:nobody", "k", "9/1h"), "no limit of that name"),
                             (("SET", *KEY, "9/1h", "0"), "ttl_ms"), (("SET", *KEY, "nine"), "quota, column"),
-                            (("SET", *KEY), "wrong number"), (("GET", "policy:per-user", "x" * 1025), "1025 bytes"),
+                            (("SET", *KEY), "wrong number"),
                             (("LIST", "x"), "LIST [cursor")):
             with pytest.raises(Exception, match=said.replace("[", r"\[")):
                 answer = r.call("SLUICE.OVERRIDE", *words)
@@ -157,7 +157,6 @@ def test_bad_requests_over_http_change_nothing(server, tmp_path):
                 ("GET", "/v1/overrides/per-user", None, 400, "percent-encoded"),
                 ("GET", "/v1/overrides/per-user/a/b", None, 400, "percent-encoded"),
                 ("GET", "/v1/overrides/per-user/a%2", None, 400, "percent-encoded"),
-                ("GET", "/v1/overrides/per-user/" + "x" * 1025, None, 400, "1024 bytes"),
                 ("GET", "/v1/overrides?count=1025", None, 400, "1..1024"),
                 ("GET", "/v1/overrides?after=x", None, 400, "after"), ("POST", at, {}, 405, "PUT, DELETE"),
                 ("PUT", "/v1/overrides", {}, 405, "not 'PUT'")):

@@ -2,6 +2,7 @@
 #include "hosts/server/door/key_override.h"
 
 #include "algo/override.h"
+#include "base/fold.h"
 #include "base/text.h"
 #include "hosts/server/door/call_outcome.h"
 #include "hosts/server/door/override_ask.h"
@@ -61,12 +62,10 @@ static sluice_err find_limit(const struct sluice_policy *policy, struct sluice_b
 
 sluice_err sl_override_find(const struct sl_door_context *context, struct sluice_bytes limit, struct sluice_bytes key,
                             struct sl_override_target *target, struct sluice_error *error) {
-	sluice_err err;
-	if (key.len > SLUICE_KEY_BYTES_MAX)
-		return fail(error, SLUICE_E_RANGE, SL_OVERRIDE_KEY_TEXT, key.len, SLUICE_KEY_BYTES_MAX);
-	err = find_limit(context->policy, limit, target, error);
+	sluice_err err = find_limit(context->policy, limit, target, error);
 	if (err != SLUICE_OK)
 		return err;
+	key = sl_key_fold(target->folded, key);
 	target->key = target->limits[0] != &target->parsed ? sl_policy_key(context->policy, key, target->memory) : key;
 	return SLUICE_OK;
 }

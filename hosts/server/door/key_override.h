@@ -21,14 +21,14 @@
 enum { SL_E_WAITS = 300 /* beside the values of sluice_err */ };
 
 /* Whose quota: the counters that a limit keeps for a key. Of a limit whose overrides in the file count in windows of
- * their own there are several, and each can have a quota. About 10 KiB; borrows the limit's text. */
+ * their own there are several, and each can have a quota. About 11 KiB; borrows the limit's text. */
 struct sl_override_target {
 	const struct sluice_limit *limits[SL_POLICY_VARIANTS_MAX];
 	uint32_t count;
 	struct sluice_limit parsed;
 	struct sluice_bytes name, key;
 	const char *policy_name; /* of a limit of the policy: the same, NUL-ended */
-	char memory[SLUICE_KEY_BYTES_MAX];
+	char folded[SLUICE_KEY_BYTES_MAX], memory[SLUICE_KEY_BYTES_MAX];
 };
 
 /* Who changes one, for the log and the stats. */

@@ -1,6 +1,8 @@
 /* See tailing.h. */
 #include "hosts/server/door/tailing.h"
 
+#include "base/assert.h"
+#include "base/fold.h"
 #include "base/text.h"
 #include "policy/nearest.h"
 
@@ -42,13 +44,10 @@ bool sl_tailing_limit(const struct sl_door_context *context, struct sl_tail_filt
 	return fail_unknown(context->policy, text, error);
 }
 
-bool sl_tailing_key(const struct sl_door_context *context, struct sl_tail_filter *filter, struct sluice_bytes text,
-                    struct sluice_error *error) {
-	char memory[SLUICE_KEY_BYTES_MAX];
-	if (text.len <= SLUICE_KEY_BYTES_MAX && sl_tail_filter_key(filter, sl_policy_key(context->policy, text, memory)))
-		return true;
-	snprintf(error->text, sizeof error->text, "a key has at most %d bytes", SLUICE_KEY_BYTES_MAX);
-	return false;
+void sl_tailing_key(const struct sl_door_context *context, struct sl_tail_filter *filter, struct sluice_bytes text) {
+	char folded[SLUICE_KEY_BYTES_MAX], memory[SLUICE_KEY_BYTES_MAX];
+	bool fits = sl_tail_filter_key(filter, sl_policy_key(context->policy, sl_key_fold(folded, text), memory));
+	SL_ASSERT(fits);
 }
 
 bool sl_tailing_begin(struct sl_door_context *context, const struct sl_tail_filter *filter,

@@ -11,9 +11,8 @@
 /* Lets a limit pass: a name of the policy, or notation. False with `error` filled where it is neither. */
 SLUICE_MUST_USE bool sl_tailing_limit(const struct sl_door_context *context, struct sl_tail_filter *filter,
                                       struct sluice_bytes text, struct sluice_error *error);
-/* Lets a key pass, in whatever spelling: it takes the form of requests. False where no key is as long. */
-SLUICE_MUST_USE bool sl_tailing_key(const struct sl_door_context *context, struct sl_tail_filter *filter,
-                                    struct sluice_bytes text, struct sluice_error *error);
+/* Lets a key pass, in whatever spelling: it takes the form of requests, and is folded if it is long. */
+void sl_tailing_key(const struct sl_door_context *context, struct sl_tail_filter *filter, struct sluice_bytes text);
 
 /* The connection being fed follows from now on (context->reader), in place of what it followed before. False with
  * `error` filled: SL_TAIL_READERS_MAX do, or there is no memory. */

@@ -142,7 +142,7 @@ static bool take_ticket(struct sl_http_ask *ask, const struct sl_http_exchange *
                         const struct sl_ask_members *members, enum sl_operation operation) {
 	struct sl_ticket *ticket = &ask->ticket->ticket;
 	struct sluice_bytes key = {"", 0};
-	const json_t *own = sl_ask_member(members, SL_ASK_KEY);
+	json_t *own = sl_ask_member(members, SL_ASK_KEY);
 	if (sl_ask_member(members, SL_ASK_LIMITS) != NULL)
 		return sl_ask_fail(ask, "limits must be absent: id is a ticket, which contains them");
 	if (own != NULL && !sl_ask_key(ask, "key", own, &key))
@@ -183,7 +183,7 @@ void sl_http_ask_begin(struct sl_http_ask *ask, const struct sl_http_exchange *e
 /* What all operations may have but limits and attributes. */
 static bool take_values(struct sl_http_ask *ask, const struct sl_http_exchange *exchange, enum sl_operation operation,
                         const struct sl_ask_members *members) {
-	const json_t *member = sl_ask_member(members, SL_ASK_MEMBER);
+	json_t *member = sl_ask_member(members, SL_ASK_MEMBER);
 	return take_cost(ask, sl_ask_member(members, SL_ASK_COST)) &&
 	       take_peek(ask, sl_ask_member(members, SL_ASK_PEEK), operation) && sl_ask_flags(ask, members) &&
 	       take_at(ask, sl_ask_member(members, SL_ASK_AT), exchange->context) &&

@@ -49,8 +49,8 @@ json_t *sl_ask_member(const struct sl_ask_members *members, uint32_t bit);
 /* Reads those that are true or false, into the call. */
 bool sl_ask_flags(struct sl_http_ask *ask, const struct sl_ask_members *members);
 
-/* A string that may be a key or a member, 0..1024 bytes. `where` is "key" or "limits[3].key". */
-bool sl_ask_key(struct sl_http_ask *ask, const char *where, const json_t *value, struct sluice_bytes *key);
+/* A string that is a key or a member; a long one is folded (base/fold.h). `where` is "key" or "limits[3].key". */
+bool sl_ask_key(struct sl_http_ask *ask, const char *where, json_t *value, struct sluice_bytes *key);
 
 /* Reads limits with the keys and members that they count for, and sees whether this operation can be asked of them
  * (ask_limits.c).

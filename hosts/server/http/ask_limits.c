@@ -88,7 +88,7 @@ static bool take_notation(struct sl_http_ask *ask, size_t i, const json_t *value
 /* What an element does not say is said for all. */
 struct shared {
 	char *forms; /* memory for keys that must be written anew, SLUICE_KEY_BYTES_MAX for each limit */
-	const json_t *key;
+	json_t *key;
 	struct sluice_bytes member; /* data NULL: none */
 	bool members;               /* does this kind of request know any? */
 	const struct sluice_policy *policy;
@@ -102,7 +102,7 @@ static bool take_object(struct sl_http_ask *ask, size_t i, json_t *object, struc
 	unsigned allowed = SL_ASK_KEY | SL_ASK_LIMIT | (shared->members ? SL_ASK_MEMBER : 0);
 	if (!sl_ask_sort(ask, where_limit(where, i, ": "), object, allowed, &members))
 		return false;
-	const json_t *key = sl_ask_member(&members, SL_ASK_KEY), *member = sl_ask_member(&members, SL_ASK_MEMBER);
+	json_t *key = sl_ask_member(&members, SL_ASK_KEY), *member = sl_ask_member(&members, SL_ASK_MEMBER);
 	*limit = sl_ask_member(&members, SL_ASK_LIMIT);
 	if (key != NULL) {
 		shared->key = key;

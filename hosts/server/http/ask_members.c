@@ -1,5 +1,7 @@
 /* The members of an object: which there may be, of which type, and how a wrong one is refused. */
 #include "hosts/server/http/ask.h"
+
+#include "base/fold.h"
 #include "policy/nearest.h"
 
 /* By their bits, from the lowest. */
@@ -182,16 +184,19 @@ bool sl_ask_flags(struct sl_http_ask *ask, const struct sl_ask_members *members)
 
 /* ---- keys ---------------------------------------------------------------------------------------------------- */
 
-bool sl_ask_key(struct sl_http_ask *ask, const char *where, const json_t *value, struct sluice_bytes *key) {
+/* In the body itself, whoever looks at it again. */
+static bool fold(struct sl_http_ask *ask, json_t *value) {
+	char folded[SLUICE_KEY_BYTES_MAX];
+	struct sluice_bytes key = sl_key_fold(folded, sl_json_bytes(value));
+	return json_string_setn_nocheck(value, key.data, key.len) == 0 ||
+	       sl_ask_fail(ask, "the key is long, and there is no memory to fold it");
+}
+
+bool sl_ask_key(struct sl_http_ask *ask, const char *where, json_t *value, struct sluice_bytes *key) {
 	if (!json_is_string(value))
 		return sl_ask_fail_type(ask, where, "a string", value);
+	if (json_string_length(value) > SLUICE_KEY_BYTES_MAX && !fold(ask, value))
+		return false;
 	*key = sl_json_bytes(value);
-	if (key->len > SLUICE_KEY_BYTES_MAX) {
-		struct sl_out out = sl_ask_error(ask);
-		sl_out_str(&out, where);
-		sl_out_str(&out, " must have at most 1024 bytes, found ");
-		sl_out_u64(&out, key->len);
-		return sl_ask_done(&out);
-	}
 	return true;
 }

@@ -14,7 +14,7 @@
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 
-enum { COUNT_MAX = 1024, LIMIT_BYTES_MAX = 256 };
+enum { COUNT_MAX = 1024, LIMIT_BYTES_MAX = 256, KEY_BYTES_MAX = SLUICE_MATCH_BYTES_MAX / 3 };
 
 static void put_override(struct sl_out *out, struct sluice_bytes name, struct sluice_bytes key,
                          struct sluice_bytes limit, int64_t ms_left) {
@@ -58,9 +58,9 @@ static void reply_override(struct sl_http_exchange *exchange, const struct sl_ov
 
 /* ---- one --------------------------------------------------------------------------------------------------------- */
 
-/* The two parts of the path, decoded. */
+/* The two parts of the path, decoded; the key in the match buffer. */
 struct parts {
-	char limit_memory[3 * LIMIT_BYTES_MAX], key_memory[3 * SLUICE_KEY_BYTES_MAX];
+	char limit_memory[3 * LIMIT_BYTES_MAX];
 	struct sluice_bytes limit, key;
 };
 
@@ -81,11 +81,12 @@ static bool read_parts(struct sl_http_exchange *exchange, struct parts *parts) {
 	if (slash != NULL && slash != at && memchr(slash + 1, '/', (size_t)(end - slash - 1)) == NULL &&
 	    exchange->request->query.len == 0 &&
 	    decode(sl_slice(at, (size_t)(slash - at)), LIMIT_BYTES_MAX, parts->limit_memory, &parts->limit) &&
-	    decode(sl_slice(slash + 1, (size_t)(end - slash - 1)), SLUICE_KEY_BYTES_MAX, parts->key_memory, &parts->key))
+	    decode(sl_slice(slash + 1, (size_t)(end - slash - 1)), KEY_BYTES_MAX, exchange->context->match_buffer,
+	           &parts->key))
 		return true;
 	sl_http_reply_problem(exchange, 400,
 	                      sl_str("expected /v1/overrides/{limit}/{key}, each percent-encoded: a limit such as "
-	                             "policy:NAME or 100%2F1m, and a key of at most 1024 bytes"),
+	                             "policy:NAME or 100%2F1m, and a key"),
 	                      NULL);
 	return false;
 }

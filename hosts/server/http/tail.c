@@ -7,6 +7,7 @@
  * HTTP/1.1 gets chunks, so that the connection lives on; HTTP/1.0 bytes up to its end. */
 #include "hosts/server/http/tail.h"
 
+#include "base/assert.h"
 #include "hosts/server/door/tailing.h"
 #include "hosts/server/http/door_http.h"
 #include "hosts/server/http/reply.h"
@@ -33,8 +34,10 @@ static bool take_pair(const struct sl_http_exchange *exchange, struct sluice_byt
 	struct sluice_error why = {.text = ""};
 	if (sl_bytes_equal(name, sl_str("limit")))
 		return sl_tailing_limit(exchange->context, filter, value, &why) || fail(error, "limit", why.text);
-	if (sl_bytes_equal(name, sl_str("key")))
-		return sl_tailing_key(exchange->context, filter, value, &why) || fail(error, "key", why.text);
+	if (sl_bytes_equal(name, sl_str("key"))) {
+		sl_tailing_key(exchange->context, filter, value);
+		return true;
+	}
 	if (!sl_bytes_equal(name, sl_str("denied")))
 		return fail(error, "query", "expected limit=NAME, key=KEY and denied=true|false");
 	filter->denied = sl_bytes_equal(value, sl_str("true"));
@@ -44,13 +47,12 @@ static bool take_pair(const struct sl_http_exchange *exchange, struct sluice_byt
 static bool read_query(const struct sl_http_exchange *exchange, struct sl_tail_filter *filter,
                        struct sluice_error *error) {
 	struct sluice_bytes query = exchange->request->query, name, value;
-	char memory[3 * SLUICE_KEY_BYTES_MAX];
+	char *memory = exchange->context->match_buffer;
 	sl_tail_filter_begin(filter);
 	if (sl_http_query_repeats(query))
 		return fail(error, "query", SL_HTTP_REPEATED);
 	while (sl_http_query_next(&query, &name, &value)) {
-		if (value.len > sizeof memory)
-			return fail(error, "query", "longer than any limit or key");
+		SL_ASSERT(value.len <= SLUICE_MATCH_BYTES_MAX); /* a request's head is shorter */
 		ptrdiff_t len = sl_http_decode(value, true, memory);
 		if (len < 0)
 			return fail(error, "query", "expected two hex digits after each %");

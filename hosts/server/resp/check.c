@@ -18,6 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Where the match buffer's room for the forms of one command's keys begins, at the latest. */
+#define FORMS_FROM (SLUICE_MATCH_BYTES_MAX - (size_t)SLUICE_ITEMS_MAX * SLUICE_KEY_BYTES_MAX)
+
 /* ---- limits of the policy, by name ------------------------------------------------------------------------------- */
 
 static bool fail_unknown(struct sl_command *command, struct sluice_bytes name) {
@@ -89,11 +92,25 @@ static const struct sluice_limit *find_limit(struct sl_command *command, struct 
 	return sl_resp_limit(command->owner, text, error);
 }
 
-const struct sl_command_door sl_resp_grammar = {.refuses_at = refuses_at, .limit = find_limit, .named = add_named};
+/* In the match buffer: begin() saw to it that the bytes of the whole request would fit there. */
+static char *fold_room(struct sl_command *command) {
+	const struct sl_resp_turn *turn = command->owner;
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	char *memory = (char *)turn->context->match_buffer + batch->match_used;
+	SL_ASSERT(SLUICE_MATCH_BYTES_MAX - batch->match_used >= SLUICE_KEY_BYTES_MAX);
+	batch->match_used += SLUICE_KEY_BYTES_MAX;
+	return memory;
+}
 
-/* Begins a command, and its call in the batch. */
+const struct sl_command_door sl_resp_grammar = {
+	.refuses_at = refuses_at, .limit = find_limit, .named = add_named, .fold_room = fold_room};
+
+/* Begins a command, and its call in the batch. What the command keeps in the match buffer is no longer than itself,
+ * but for the forms of keys, of which sl_resp_call_begin() thinks. */
 static inline struct sl_command *begin(struct sl_resp_turn *turn) {
 	struct sl_command *command = &turn->worker->command;
+	if (turn->worker->batch.match_used > FORMS_FROM - turn->bytes.len)
+		sl_resp_flush(turn);
 	command->door = &sl_resp_grammar;
 	command->owner = turn;
 	command->call = sl_resp_call_begin(turn);
@@ -105,10 +122,9 @@ static __attribute__((noinline)) void fail(struct sl_resp_turn *turn) {
 	sl_reply_error(turn, "ERR %s", turn->worker->command.error);
 }
 
-/* What a ticket points to stays until the batch is decided: in the match buffer, and among the spare limits. */
+/* The limits of a ticket stay until the batch is decided, among the spare ones; its texts are in the match buffer. */
 static void keep_ticket(struct sl_resp_turn *turn, struct sl_command *command) {
 	const struct sluice_policy *policy = turn->context->policy;
-	turn->worker->batch.match_used += sl_resp_arg(turn, 2).len; /* more than was decoded into it */
 	for (uint32_t i = 0; i < command->call->item_count; i++) {
 		int64_t position = command->names[i].len == 0 ? -1 : sl_policy_limit_find(policy, command->names[i]);
 		command->items[i].limit = sl_resp_limit_keep(turn, sl_slice(NULL, 0), command->items[i].limit);
@@ -144,11 +160,10 @@ void sl_resp_hold(struct sl_resp_turn *turn) {
 
 /* What was held goes on, ends, or is corrected: by its id, or by a ticket. */
 void sl_resp_end(struct sl_resp_turn *turn) {
-	if (turn->worker->batch.match_used > SLUICE_MATCH_BYTES_MAX - SL_TICKET_BYTES_MAX)
-		sl_resp_flush(turn); /* so that a ticket has room in the match buffer */
 	struct sl_command *command = begin(turn);
 	command->ticket = &turn->worker->ticket;
 	command->ticket_memory = (char *)turn->context->match_buffer + turn->worker->batch.match_used;
+	turn->worker->batch.match_used += sl_resp_arg(turn, 2).len; /* more than is decoded into it */
 	if (!sl_command_read(command, turn->command->operation, turn->request->args, turn->request->count)) {
 		fail(turn);
 		return;
@@ -187,7 +202,7 @@ void sl_resp_throttle(struct sl_resp_turn *turn) {
 		return;
 	}
 	command->items[0] = (struct sluice_item){.limit = limit != NULL ? limit : sl_resp_limit_keep(turn, text, &made),
-	                                         .key = sl_resp_arg(turn, 1)};
+	                                         .key = command->key};
 	command->call->item_count = 1;
 	sl_resp_call_end(turn, command->call, SL_OP_THROTTLE, 0);
 }

@@ -196,7 +196,8 @@ static void keep(struct sl_resp_turn *turn) {
 
 void sl_resp_memo_keep(struct sl_resp_turn *turn) {
 	const struct sl_command *command = &turn->worker->command;
-	if (command->given == 0 && !turn->request->is_inline && turn->command->roles != 0 &&
+	if (command->given == 0 && command->key.data == turn->request->args[1].data && !turn->request->is_inline &&
+	    turn->command->roles != 0 &&
 	    command->call->item_count <= SL_RESP_MEMO_LIMITS_MAX &&
 	    comes_again(&turn->worker->memos, command->call->items[0].limit))
 		keep(turn);

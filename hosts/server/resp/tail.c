@@ -23,10 +23,11 @@ static bool read_pair(struct sl_resp_turn *turn, uint32_t index, struct sl_tail_
 		return false;
 	}
 	struct sluice_bytes value = sl_resp_arg(turn, index + 1);
-	if (limit ? sl_tailing_limit(turn->context, filter, value, &error)
-	          : sl_tailing_key(turn->context, filter, value, &error))
+	if (!limit)
+		sl_tailing_key(turn->context, filter, value);
+	if (!limit || sl_tailing_limit(turn->context, filter, value, &error))
 		return true;
-	sl_reply_error(turn, "ERR %s: %s", limit ? "LIMIT" : "KEY", error.text);
+	sl_reply_error(turn, "ERR LIMIT: %s", error.text);
 	return false;
 }
 
