@@ -85,8 +85,10 @@ const struct sluice_limit *sl_resp_limit(struct sl_resp_turn *turn, struct sluic
 struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	if (batch->call_count == SL_RESP_CALLS_MAX || batch->spare_count > SL_RESP_SPARES - SLUICE_ITEMS_MAX ||
-	    batch->match_used > SLUICE_MATCH_BYTES_MAX - (size_t)SLUICE_ITEMS_MAX * SLUICE_KEY_BYTES_MAX)
+	    batch->match_used > SLUICE_MATCH_BYTES_MAX - (size_t)SLUICE_ITEMS_MAX * SLUICE_KEY_BYTES_MAX) {
 		sl_resp_flush(turn);
+		batch->spare_count = 0; /* where nothing has gathered, they are of commands that failed or answered at once */
+	}
 	struct sluice_call *call = &batch->calls[batch->call_count];
 	call->items = batch->items + batch->item_count;
 	call->item_count = 0;

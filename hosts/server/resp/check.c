@@ -59,17 +59,17 @@ static bool add_named(struct sl_command *command, struct sluice_bytes text, stru
 		return fail_unknown(command, name);
 	const struct sl_policy_limit *limit = sl_policy_limit_at(policy, (uint32_t)position);
 	variants[0] = &limit->limit;
-	const struct sluice_bytes key = key_form(turn, command->key);
 	if (command->operation == SL_OP_RESET)
 		count = sl_policy_limit_variants(policy, (uint32_t)position, variants, SLUICE_ITEMS_MAX + 1);
-	if (command->operation == SL_OP_INSPECT) {
-		keyed = sl_policy_limit_of_key(policy, (uint32_t)position, key);
-		variants[0] = keyed.limit;
-	}
 	if (count > SLUICE_ITEMS_MAX - before)
 		return sl_command_fail(
 			command, "too many limits: at most %d in one request, and %s with its overrides stands for %s%u",
 			SLUICE_ITEMS_MAX, sl_shown(text).text, count > SLUICE_ITEMS_MAX ? "at least " : "", count);
+	const struct sluice_bytes key = key_form(turn, command->key); /* not for a limit too many: it has no room there */
+	if (command->operation == SL_OP_INSPECT) {
+		keyed = sl_policy_limit_of_key(policy, (uint32_t)position, key);
+		variants[0] = keyed.limit;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct sluice_item *item = sl_command_add(command, variants[i]);
 		item->key = key;
