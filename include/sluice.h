@@ -213,8 +213,10 @@ struct sluice_decision {
 	sluice_ns retry_after_ns; /* 0 when allowed; otherwise the exact wait that admits the same cost, or SLUICE_NEVER */
 	sluice_ns reset_after_ns; /* the wait until the whole quota is available again */
 	sluice_ns delay_ns;       /* leaky-bucket: how long to hold the request back; 0 for others */
-	sluice_ns next_after_ns;  /* the wait until `remaining` grows by one; 0 while the whole quota is free. Only calls
-	                           * that set sluice_call.want_next have it; in others it is 0 */
+	sluice_ns next_after_ns;  /* the wait until `remaining` grows by one; 0 while the whole quota is free. In a merged
+	                           * decision the longest of the limits with the least remaining; 0 where one of these has
+	                           * its whole quota, as the least can't grow then. Only calls that set
+	                           * sluice_call.want_next have it; in others it is 0 */
 };
 
 /* ---- the store ---------------------------------------------------------------------------------------------- */

@@ -342,7 +342,6 @@ static void merge_waits(struct sluice_call *call, uint32_t count) {
 		call->merged.index = (int32_t)i;
 		call->merged.quota = one->quota;
 		call->merged.bound = one->bound;
-		call->merged.next_after_ns = one->next_after_ns;
 	}
 	call->merged.retry_after_ns = longest;
 }

@@ -11,17 +11,27 @@ static inline struct sluice_decision sl_merge_nothing(void) {
 	return (struct sluice_decision){.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX};
 }
 
+/* `remaining` grows once that of all limits has which have the least; never where one of these has its whole quota. */
+static inline void sl_merge_next(struct sluice_decision *merged, const struct sluice_decision *one) {
+	if (one->remaining < merged->remaining || merged->index < 0)
+		merged->next_after_ns = one->next_after_ns;
+	else if (one->remaining == merged->remaining && one->next_after_ns == 0)
+		merged->next_after_ns = 0;
+	else if (one->remaining == merged->remaining && merged->next_after_ns != 0)
+		merged->next_after_ns = sl_max(merged->next_after_ns, one->next_after_ns);
+}
+
 /* Adds the answer of the enforced limit at `index` to `merged`, which began as sl_merge_nothing(). Limits are to be
  * added in their order: of equals the first decides. A few ns. */
 static inline void sl_merge_add(struct sluice_decision *merged, const struct sluice_decision *one, int32_t index) {
 	bool decides = one->allowed ? merged->allowed && (merged->index < 0 || one->remaining < merged->remaining)
 	                            : one->retry_after_ns > merged->retry_after_ns;
 	SL_DEBUG_ASSERT(index >= 0 && index > merged->index);
+	sl_merge_next(merged, one);
 	if (decides) {
 		merged->index = index;
 		merged->quota = one->quota;
 		merged->bound = one->bound;
-		merged->next_after_ns = one->next_after_ns;
 	}
 	merged->allowed = merged->allowed && one->allowed;
 	merged->remaining = one->remaining < merged->remaining ? one->remaining : merged->remaining;

@@ -891,7 +891,7 @@ def test_no_wait_is_told_beyond_584_years(forms, form, words):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_next_is_told_of_the_limit_that_is_named(forms, form):
+def test_next_is_told_of_the_limits_that_have_the_least(forms, form):
     script, key = forms[form], f"next {form}"
     many = ["AT", NOW, "NEXT", "fixed-window 5/1h", "sliding-log 3/1h", "unlimited"]
     assert script.ask("PEEK", [key], 1, *many)[7:] == [0], "all is free"
@@ -904,6 +904,11 @@ def test_next_is_told_of_the_limit_that_is_named(forms, form):
     assert script.ask("CHECK", [key], 1, "AT", NOW, "NEXT", "unlimited")[6:] == [-1, 0]
     got = script.ask("ACQUIRE", [key], 2, "AT", NOW, "ID", "a", "NEXT", "concurrency 2 lease 1s")
     assert got == [1, 2, 0, 0, 1000, 0, 0, b"a", 1000], "behind the lease's id"
+    key, both = f"nexts {form}", ["AT", NOW, "NEXT", "fixed-window 1/1s", "fixed-window 1/1h"]
+    assert script.ask("CHECK", [key], 1, *both)[7] == 3600000, "the other one is used up, too"
+    assert script.ask("PEEK", [key], 9, *both[:3], "sliding-log 5/1h", both[4])[7] == 3600000, "who denies has all"
+    assert script.ask("PEEK", [key], 1, "AT", NOW + 1000, *both[2:])[7] == 3599000
+    assert script.ask("PEEK", [key], 1, *both[:3], "fixed-window 2/1h", "sliding-log 1/1h")[7] == 0, "one has no more"
 
 
 @pytest.mark.parametrize("form", FORMS)

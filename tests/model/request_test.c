@@ -167,7 +167,7 @@ static void compare_each(struct world *world, const struct request *request, con
 	}
 }
 
-/* Rule 4.4, word by word, over the limits that were compared one by one. */
+/* Rule 4.4, word by word, over the limits that were compared one by one; and when what remains of all of them grows. */
 static struct sluice_decision merge(const struct world *world, const struct request *request) {
 	const struct sluice_decision *each = world->each[world->count];
 	struct sluice_decision merged = {.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX};
@@ -190,6 +190,17 @@ static struct sluice_decision merge(const struct world *world, const struct requ
 	}
 	if (merged.index >= 0)
 		merged.quota = each[merged.index].quota;
+	for (size_t i = 0; i < request->count; i++) {
+		const struct sluice_decision *d = &each[i];
+		if (request->items[i].observed || world->rules[request->items[i].rule].algorithm == SLUICE_UNLIMITED ||
+		    d->remaining != merged.remaining)
+			continue;
+		if (d->next_after_ns == 0) { /* the least is all that this one has */
+			merged.next_after_ns = 0;
+			break;
+		}
+		merged.next_after_ns = d->next_after_ns > merged.next_after_ns ? d->next_after_ns : merged.next_after_ns;
+	}
 	return merged;
 }
 
@@ -198,7 +209,8 @@ static void compare_merged(const struct world *world, const struct request *requ
 	struct sluice_decision expected = merge(world, request);
 	if (got->allowed != expected.allowed || got->index != expected.index || got->remaining != expected.remaining ||
 	    got->quota != expected.quota || got->retry_after_ns != expected.retry_after_ns ||
-	    got->reset_after_ns != expected.reset_after_ns || (expected.allowed && got->delay_ns != expected.delay_ns)) {
+	    got->reset_after_ns != expected.reset_after_ns || got->next_after_ns != expected.next_after_ns ||
+	    (expected.allowed && got->delay_ns != expected.delay_ns)) {
 		print_decision("expected", &expected);
 		differ(world, "the merged answer", 0);
 	}

@@ -164,9 +164,10 @@ local function rows(call)
 end
 
 -- Rule 4.4: the one answer of all items that are not observed. Of those that deny the one that takes longest is named,
--- to the nanosecond. NEXT is told of the one that is named.
+-- to the nanosecond. What NEXT tells is the longest of those that have the least left; 0 where one of these has its
+-- whole quota, as the least can't grow then.
 local function merged(call)
-	local all, quota, least, longest, finely, all_reset, all_delay, index, soonest = 1, MOST, MOST, 0, 0, 0, 0, -1, 0
+	local all, quota, least, longest, finely, all_reset, all_delay, index, soonest = 1, MOST, MOST, 0, 0, 0, 0, -1
 	local items, asks = call.items, call.next
 	for i = 1, #items do
 		local item = items[i]
@@ -181,14 +182,18 @@ local function merged(call)
 				all = 0
 			end
 			if decides then
-				index, quota, longest, finely, soonest = i - 1, item.limit.capacity, retry, over, next
+				index, quota, longest, finely = i - 1, item.limit.capacity, retry, over
 			end
-			least = room < least and room or least
+			if room < least or not soonest then
+				least, soonest = math.min(room, least), next
+			elseif room == least and soonest ~= 0 then
+				soonest = next ~= 0 and math.max(next, soonest) or 0
+			end
 			all_reset, all_delay = reset > all_reset and reset or all_reset, delay > all_delay and delay or all_delay
 		end
 	end
 	-- What is denied is not held.
-	return {all, quota, least, longest, all_reset, all == 1 and all_delay or 0, index}, soonest
+	return {all, quota, least, longest, all_reset, all == 1 and all_delay or 0, index}, soonest or 0
 end
 
 -- The reply of a call that was decided: with EACH rows, and a `last` one, what was granted of the cost, whether it had
