@@ -30,7 +30,7 @@ sluice_ns sl_cell_wait(struct sl_deciding *d, struct sl_cell *c, uint64_t more) 
 	struct sluice_decision next;
 	SL_ASSERT(c->counts && more != 0 && cost <= c->decision->quota);
 	c->who = c->counter.who = 0;
-	if (sl_rule_has(limit, SL_TAKES_MEMBER) && limit->quota <= SL_EXACT_MEMBERS) {
+	if (sl_rule_has(limit, SL_TAKES_MEMBER)) {
 		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
 		full = *limit;
 		full.quota -= (uint32_t)(cost - 1);

@@ -166,6 +166,27 @@ static void a_stranger_waits_as_long_as_he_is_told(void **state) {
 	}
 }
 
+static struct sluice_decision peek_of_2000(struct sluice_store *s, uint64_t at_ms) {
+	return ASK(s, SLUICE_PEEK, at_ms, 1, .want_next = true, .lines = {{"distinct 2k/1h"}}).d;
+}
+
+/* Of up to 1,024 the first one's end; where they are estimated when the estimate falls, and not a ms before. */
+static void next_is_when_fewer_members_count(void **state) {
+	char who[16];
+	for (int i = 0; i < 1500; i++) {
+		(void)snprintf(who, sizeof who, "%d", i);
+		(void)ASK(*state, SLUICE_CHARGE, (uint64_t)i * S, 1, .lines = {{"distinct 2k/1h", .member = who}});
+		if (i != 0 && i != 500 && i != 1499)
+			continue;
+		uint64_t now = (uint64_t)i * S;
+		struct sluice_decision d = peek_of_2000(*state, now);
+		uint64_t next = now + (d.next_after_ns + ASK_MS - 1) / ASK_MS;
+		assert_true(d.remaining < 2000 && (i >= 1024 || next == 3600 * S));
+		assert_int_equal(peek_of_2000(*state, next - 1).remaining, d.remaining);
+		assert_true(peek_of_2000(*state, next).remaining > d.remaining);
+	}
+}
+
 /* ---- parts of a cost --------------------------------------------------------------------------------------------- */
 
 static void upto_grants_what_is_left(void **state) {
@@ -433,6 +454,7 @@ int main(void) {
 		IN_A_STORE(calls_of_leases_that_make_no_sense_are_refused),
 		IN_A_STORE(a_known_member_passes_while_the_limit_is_full),
 		IN_A_STORE(a_stranger_waits_as_long_as_he_is_told),
+		IN_A_STORE(next_is_when_fewer_members_count),
 		IN_A_STORE(upto_grants_what_is_left),
 		IN_A_STORE(upto_counts_a_member_once_and_lowers_what_is_held),
 		IN_A_STORE(a_retried_request_is_charged_once),
