@@ -77,9 +77,9 @@ local function found_in(s, n, by_cost, bound)
 	return base + offset >= bound
 end
 
--- The chunk in which find() ends: gallops from the oldest, then halves.
-local function find_chunk(s, by_cost, bound)
-	local low, high, step = s.first, s.first, 1
+-- The chunk in which find() ends: gallops from `from`, then halves.
+local function find_chunk(s, from, by_cost, bound)
+	local low, high, step = from, from, 1
 	while high < s.tail and not found_in(s, high, by_cost, bound) do
 		low, high, step = high + 1, high + step, step * 2
 	end
@@ -95,17 +95,19 @@ local function find_chunk(s, by_cost, bound)
 	return low
 end
 
--- The oldest entry from position `bound` on or, `by_cost`, the oldest after which there is a cost of at most `bound`:
--- chunk, index there, the running cost before it, its position and running cost; index count + 1 in the tail, and no
--- position, if there is none.
+-- The oldest entry from position `bound` on or, `by_cost`, the oldest of the window after which there is a cost of at
+-- most `bound`: chunk, index there, the running cost before it, its position and running cost; index count + 1 in the
+-- tail, and no position, if there is none. Costs are compared within the window only: it holds less than 2^32, and with
+-- what still stands before it running costs would repeat.
 local function find(s, by_cost, bound)
-	local n, total = s.tail, s.total
-	if s.first < n then
-		n = find_chunk(s, by_cost, bound)
+	local n, begin, total = s.tail, by_cost and s.n or s.first, s.total
+	if begin < n then
+		n = find_chunk(s, begin, by_cost, bound)
 	end
 	local text, skip, base, count = chunk_of(s, n)
 	-- All before `from` are too old, `to` is not; it is the first one in most calls, so that is looked at first.
-	local from, to, middle = 1, count + 1, 1
+	local from, to = by_cost and n == s.n and s.i or 1, count + 1
+	local middle = from
 	local position, sum
 	while from < to do
 		local at, upto = struct.unpack('<I4I4', text, skip + middle * 8 - 7)

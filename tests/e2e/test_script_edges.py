@@ -1,0 +1,26 @@
+"""The script where its numbers or its lists end: sums of 2^32, several limits in one call, long texts, many leases, and
+leases and members that have ended."""
+import pytest
+
+from test_script import FORMS, NOW, forms, host, scripts_folder  # noqa: F401 - fixtures
+
+
+# ---- running costs are kept modulo 2^32 ------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("limit,cost", [("sliding-log 4G/10s", 20_000_000),
+                                        ("sliding-buckets 4G/10s precision 50ms edge count", 19_900_000)])
+def test_what_left_the_window_is_not_found_by_its_cost(forms, form, limit, cost):  # noqa: F811
+    """A full window of entries 50 ms apart; with what stands before it in the oldest chunk it is 2^32 and more."""
+    script, key, quota = forms[form], f"turns {form} {limit}", 4_000_000_000
+    used = quota // cost * cost
+    for n in range(330):
+        at = NOW + 50 * n
+        assert script.ask("CHECK", [key], cost, "AT", at, limit)[0] == 1
+        if n in (215, 220, 290, 327, 329):
+            assert script.ask("CHECK", [key], cost, "AT", at, limit) == [0, quota, quota - used, 50, 10000 + (
+                50 if "buckets" in limit else 0), 0, 0]
+            assert script.ask("PEEK", [key], 4 * cost, "AT", at, "EACH", limit)[0][3] == 200
+            script.client.copy(key, "copy", replace=True)
+            assert script.ask("REFUND", ["copy"], 3_500_000_000, "AT", at, limit)[2] == quota - used + 3_500_000_000
+            assert script.ask("REFUND", ["copy"], used, "AT", at, limit)[2:5] == [quota, 0, 0]
