@@ -4,6 +4,8 @@ import pytest
 
 from test_script import FORMS, NOW, forms, host, scripts_folder  # noqa: F401 - fixtures
 
+TURN = 2**32
+
 
 # ---- running costs are kept modulo 2^32 ------------------------------------------------------------------------------
 
@@ -24,3 +26,20 @@ def test_what_left_the_window_is_not_found_by_its_cost(forms, form, limit, cost)
             script.client.copy(key, "copy", replace=True)
             assert script.ask("REFUND", ["copy"], 3_500_000_000, "AT", at, limit)[2] == quota - used + 3_500_000_000
             assert script.ask("REFUND", ["copy"], used, "AT", at, limit)[2:5] == [quota, 0, 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("words", [[], ["NEXT"]], ids=["straight", "whole"])
+@pytest.mark.parametrize("edge", ["drop", "weighted"])
+def test_a_sub_bucket_at_the_edge_beside_a_full_window(forms, form, words, edge):  # noqa: F811
+    """Together they hold more than 2^32, which no sum may be taken of."""
+    script, key, most = forms[form], f"edge {edge} {form} {words}", 3_000_000_000
+    limit = f"sliding-buckets {most}/1m precision 15s edge {edge}"
+    start = NOW - NOW % 60000
+    assert script.ask("CHECK", [key], most, "AT", start, limit)[:3] == [1, most, 0]
+    # Ten seconds into its last sub-bucket a third of what is at the edge weighs.
+    weighs = most // 3 if edge == "weighted" else 0
+    at = start + 60000 + 10000
+    assert script.ask("CHECK", [key], most - weighs, "AT", at, *words, limit)[:3] == [1, most, 0]
+    assert script.ask("CHECK", [key], 1, "AT", at, *words, limit)[:3] == [0, most, 0]
+    assert script.ask("PEEK", [key], TURN - most, "AT", at, *words, limit)[:3] == [0, most, 0]

@@ -265,7 +265,8 @@ repeat
 						if old * unit >= 9007199254740992 then
 							break
 						end
-						used = used - old + (edge == 'count' and old or edge == 'drop' and 0 or
+						-- Of what follows it: with it there may be 2^32 or more.
+						used = (total - sum) % 4294967296 + (edge == 'count' and old or edge == 'drop' and 0 or
 							math.ceil(old * (unit - r) / unit))
 					end
 				end
