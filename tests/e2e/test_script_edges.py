@@ -43,3 +43,22 @@ def test_a_sub_bucket_at_the_edge_beside_a_full_window(forms, form, words, edge)
     assert script.ask("CHECK", [key], most - weighs, "AT", at, *words, limit)[:3] == [1, most, 0]
     assert script.ask("CHECK", [key], 1, "AT", at, *words, limit)[:3] == [0, most, 0]
     assert script.ask("PEEK", [key], TURN - most, "AT", at, *words, limit)[:3] == [0, most, 0]
+
+
+# ---- several limits of one call --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("buckets", ["sliding-buckets 5/1h precision 2m", "sliding-buckets 5/1h precision 2m edge drop",
+                                     "sliding-buckets 5/1h precision 2m edge weighted"])
+def test_a_limit_takes_nothing_from_the_one_before_it(forms, form, buckets):  # noqa: F811
+    script, at = forms[form], NOW - NOW % 3600000
+    for each in ([], ["EACH"]):
+        key = f"beside {form} {buckets} {each}"
+        reply = script.ask("CHECK", [key], 1, "AT", at, *each, buckets, "sliding-log 5/1h")
+        again = script.ask("PEEK", [key], 5, "AT", at, *each, buckets, "sliding-log 5/1h", "sliding-log 2/1m")
+        if each:
+            assert reply[1] == [1, 5, 4, 0, 3600000, 0, 3600000]
+            assert again[1] == [0, 5, 4, 3600000, 3600000, 0, 3600000] and again[2] == [0, 2, 2, -1, 0, 0, 0]
+        else:
+            assert reply[:4] == [1, 5, 4, 0] and 3600000 <= reply[4] <= 3720000
+            assert again[:4] == [0, 2, 2, -1] and again[4] == reply[4]

@@ -87,7 +87,7 @@ repeat
 			else
 				local most, number, letter = text:match('^(%d+)/(%d+)(%l)$')
 				local rest = ''
-				kind = 'W'
+				kind, unit, edge = 'W', nil, nil
 				if not most then
 					kind, most, number, letter, rest = text:match('^(%l+%-%l+) (%d+)/(%d+)(%l)(.*)$')
 					kind = kind == 'sliding-window' and 'W' or kind == 'fixed-window' and 'F' or
