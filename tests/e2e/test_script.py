@@ -1035,7 +1035,7 @@ KNOWN = set("""redis struct string table math tonumber type pairs ipairs unpack 
 KNOWN_MEMBERS = {"redis": {"call", "pcall", "register_function", "sha1hex", "REDIS_VERSION_NUM"},
                  "struct": {"pack", "unpack"},
                  "string": {"char", "format", "upper", "lower"}, "table": {"concat", "insert", "remove", "sort"},
-                 "math": {"floor", "ceil", "min", "max", "abs"}}
+                 "math": {"floor", "ceil", "min", "max", "abs", "huge"}}
 
 
 def names_in(source):
