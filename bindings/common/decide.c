@@ -224,7 +224,7 @@ static void tell_admitted(struct owner *owner, const struct sluice_policy *polic
 	for (uint32_t i = 0; i < told->each_count; i++)
 		told->each[i].index = (int32_t)ws->match.position[i];
 	if (call->err == SLUICE_OK && sl_admission_holds(call) && sl_answer_holds(call))
-		told->id = sl_slice(ws->held, sl_admission_ticket(policy, &ws->match, call, ws->held));
+		told->id = sl_slice(ws->held, sl_admission_ticket(policy, &ws->match, call, sizeof ws->held, ws->held));
 }
 
 static bool fail_match(struct sl_failure *failure, struct sl_command *command, const struct sl_workspace *ws,

@@ -217,28 +217,32 @@ struct sluice_bytes sl_admission_retry_id(const struct sluice_attribute *attribu
 
 /* ---- the ticket -------------------------------------------------------------------------------------------------- */
 
-/* The items that a ticket is of, and their names; the others were charged, and are done with. */
-static uint32_t held_items(const struct sluice_policy *policy, const struct sluice_match *match,
-                           const struct sluice_call *call, struct sluice_item items[SLUICE_ITEMS_MAX],
-                           const char *names[SLUICE_ITEMS_MAX]) {
+static bool is_held(const struct sluice_item *item, bool observed) {
+	return (sl_rule_has(item->limit, SL_TAKES_LEASE) || item->ttl_ns != 0) && (observed || item->observed == 0);
+}
+
+/* Writes the ticket of what is held; what else was charged is done with. 0: nothing of the kind is held. */
+static size_t write_ticket(const struct sluice_policy *policy, const struct sluice_match *match,
+                           const struct sluice_call *call, bool observed, char text[SL_TICKET_BYTES_MAX]) {
+	struct sluice_item items[SLUICE_ITEMS_MAX];
+	const char *names[SLUICE_ITEMS_MAX];
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < match->count; i++) {
-		const struct sluice_item *item = &call->items[i];
-		if (!sl_rule_has(item->limit, SL_TAKES_LEASE) && item->ttl_ns == 0)
+		if (!is_held(&call->items[i], observed))
 			continue;
 		names[count] = sluice_policy_limit_name(policy, match->position[i]);
-		items[count++] = *item;
+		items[count++] = call->items[i];
 	}
-	return count;
+	if (count == 0)
+		return 0;
+	return sl_ticket_write(text, sl_id_number(call->id), sl_slice(NULL, 0), items, names, count);
 }
 
 size_t sl_admission_ticket(const struct sluice_policy *policy, const struct sluice_match *match,
-                           const struct sluice_call *call, char text[SL_TICKET_BYTES_MAX]) {
-	struct sluice_item items[SLUICE_ITEMS_MAX];
-	const char *names[SLUICE_ITEMS_MAX];
-	uint32_t count = held_items(policy, match, call, items, names);
+                           const struct sluice_call *call, size_t most, char text[SL_TICKET_BYTES_MAX]) {
 	SL_ASSERT(sl_admission_holds(call) && call->id.len != 0);
-	return sl_ticket_write(text, sl_id_number(call->id), sl_slice(NULL, 0), items, names, count);
+	size_t len = write_ticket(policy, match, call, true, text);
+	return len <= most ? len : write_ticket(policy, match, call, false, text);
 }
 
 void sl_admission_deny_untold(struct sluice_call *call) {
@@ -250,7 +254,7 @@ void sl_admission_deny_untold(struct sluice_call *call) {
 		                                         .index = (int32_t)i,
 		                                         .quota = capacity,
 		                                         .remaining = (uint32_t)sl_min(capacity, UINT32_MAX)};
-		if (sl_rule_has(item->limit, SL_TAKES_LEASE) || item->ttl_ns != 0)
+		if (is_held(item, true))
 			sl_decide_bound(&call->each[i], SLUICE_BOUND_KEY, SLUICE_NEVER);
 		if (item->observed == 0)
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);

@@ -106,9 +106,11 @@ void sl_admission_fall_back(const struct sluice_policy *policy, const struct slu
  * errors, and clients choose how long their headers are. Fills call->each, which is there, and merged. */
 void sl_admission_deny_untold(struct sluice_call *call);
 
-/* Writes the ticket of an admission that was allowed and holds something. All keys are in it: what is said with it does
- * not matter. Returns its length. */
+/* Writes the ticket of an admission that holds something, if it is allowed. All keys are in it: what is said with it
+ * does not matter. Where it would have more than `most` bytes, what observed limits hold is left out: that ends by its
+ * time, and no request is denied for it. Returns its length: above `most` where it is too long even so; 0 where there
+ * is nothing left to be told. All tickets of a call are of one length, whatever its id. */
 size_t sl_admission_ticket(const struct sluice_policy *policy, const struct sluice_match *match,
-                           const struct sluice_call *call, char text[SL_TICKET_BYTES_MAX]);
+                           const struct sluice_call *call, size_t most, char text[SL_TICKET_BYTES_MAX]);
 
 #endif

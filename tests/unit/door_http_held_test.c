@@ -536,10 +536,49 @@ static void test_tickets_that_do_not_fit(void **state) {
 	answer_free(&answer);
 }
 
+/* What is only observed denies nobody: its lease is not told, where others' would fit, and ends by its time. */
+static void test_observed_tickets_that_do_not_fit(void **state) {
+	(void)state;
+	use_policy("attributes: {user: header x-user}\n"
+	           "limits:\n"
+	           "  - {name: a, key: user, limit: concurrency 9 lease 1m, observe: true}\n"
+	           "  - {name: b, key: user, limit: concurrency 9 lease 1m, observe: true}\n"
+	           "  - {name: c, key: user, limit: concurrency 9 lease 1m, observe: true}\n"
+	           "  - {name: d, key: [], limit: 2/1h}\n"
+	           "  - {name: e, key: [], when: {path: /e}, limit: concurrency 9 lease 1m}\n");
+	context.peer.is_trusted = true;
+	for (int i = 0; i < 3; i++) {
+		char *head = repeat(i == 0 ? "X-Forwarded-Uri: /e\r\nX-User: " : "X-User: ", "u", 1000, "\r\n");
+		struct answer answer = ask_door("/v1/auth/forward", head);
+		free(head);
+		assert_int_equal(answer.status, i < 2 ? 200 : 429);
+		const char *ticket = header(&answer, "Sluice-Ticket");
+		assert_true(i == 0 ? ticket != NULL && strlen(ticket) < 200 : ticket == NULL);
+		answer_free(&answer);
+	}
+}
+
+/* An id that is the path, too, is as long as a head may be. */
+static void test_retries_by_the_path(void **state) {
+	(void)state;
+	use_policy("retry-id: header x-forwarded-uri\n"
+	           "limits: [{name: a, key: [], limit: 2/1h}]\n");
+	context.peer.is_trusted = true;
+	for (int i = 0; i < 3; i++) {
+		char *head = repeat("X-Forwarded-Uri: /", "u", 12 * 1024, "\r\n");
+		struct answer answer = ask_door("/v1/auth/forward", head);
+		free(head);
+		assert_int_equal(answer.status, 200);
+		answer_free(&answer);
+	}
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_held, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_what_is_refused),
+		TEST(test_observed_tickets_that_do_not_fit),
+		TEST(test_retries_by_the_path),
 		TEST(test_a_lease_from_acquire_to_release),
 		TEST(test_a_lease_by_a_name_of_the_clients),
 		TEST(test_members),

@@ -25,7 +25,9 @@ static const char policy_text[] =
 	"     reserve: {ttl: 10s, estimate: 100}}\n"
 	"  - {name: words, key: user, when: {path: /two}, limit: sliding-log 1k/1m,\n"
 	"     reserve: {ttl: 10s, estimate: 100, actual: header x-words}}\n"
-	"  - {name: never, key: [], when: {path: /never}, limit: 0/1m}\n";
+	"  - {name: never, key: [], when: {path: /never}, limit: 0/1m}\n"
+	"  - {name: tried, key: [user, path], when: {path: /tried*}, limit: concurrency 2 lease 10s, observe: true}\n"
+	"  - {name: with-tried, key: user, when: {path: /tried*}, limit: sliding-log 3/1m}\n";
 
 struct client {
 	struct sl_door_context context;
@@ -371,6 +373,61 @@ static void test_a_ticket_that_can_not_be_told(void **state) {
 	client_close(&client);
 }
 
+/* What an observed limit holds is not told where there is no room for it; the request is decided all the same. */
+static void test_an_observed_lease_that_can_not_be_told(void **state) {
+	struct client client;
+	char bytes[2048], path[707];
+	struct sl_out out = sl_out_to(bytes, sizeof bytes);
+	(void)state;
+	memset(path, 'p', sizeof path - 1);
+	memcpy(path, "/tried", 6);
+	path[sizeof path - 1] = '\0';
+	client_open(&client);
+	spop_hello(&out, 1024, false);
+	client_send(&client, bytes, sl_out_len(&out), 0);
+	const char *answer = client_notify(&client, "admit", PAIRS("path", "/tried", "user", "a"));
+	assert_non_null(strstr(answer, "limit=with-tried quota=3 remaining=2 "));
+	assert_non_null(strstr(answer, " ticket="));
+	answer = client_notify(&client, "admit", PAIRS("path", path, "user", "a"));
+	assert_non_null(strstr(answer, "5/1 denied=false limit=with-tried quota=3 remaining=1 "));
+	assert_null(strstr(answer, " ticket="));
+	client_close(&client);
+}
+
+/* A retry's id is of all that a message says of the request: more than its frame has bytes, as addresses are short
+ * there. */
+static void test_a_retry_of_many_addresses(void **state) {
+	enum { ADDRESSES = 250, LONG = 58000 };
+	struct client client;
+	char *bytes = malloc(SL_SPOP_FRAME_MAX + 64), *path = malloc(LONG);
+	struct sl_out out = sl_out_to(bytes, SL_SPOP_FRAME_MAX + 64);
+	(void)state;
+	memset(path, 'p', LONG);
+	client_open(&client);
+	spop_hello(&out, SL_SPOP_FRAME_MAX, false);
+	client_send(&client, bytes, sl_out_len(&out), 0);
+	out.at = bytes;
+	char *start = sl_spop_begin(&out, SL_SPOP_NOTIFY, 5, 1);
+	sl_spop_put_text(&out, sl_str("admit"));
+	sl_out_char(&out, (char)(ADDRESSES + 2));
+	sl_spop_put_pair_text(&out, "idempotency-key", "one");
+	sl_spop_put_text(&out, sl_str("path"));
+	sl_out_char(&out, SL_SPOP_STRING);
+	sl_spop_put_text(&out, sl_slice(path, LONG));
+	for (int i = 0; i < ADDRESSES; i++) {
+		sl_spop_put_text(&out, sl_str("path"));
+		sl_out_char(&out, SL_SPOP_IPV6);
+		sl_out_bytes(&out, "\x20\x01\x0d\xb8\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16);
+	}
+	sl_spop_end(&out, start);
+	assert_false(out.overflow);
+	assert_string_equal(client_send(&client, bytes, sl_out_len(&out), 0),
+	                    "5/1 refused=argument 'path' is given twice: expected each once\n");
+	client_close(&client);
+	free(bytes);
+	free(path);
+}
+
 /* ---- frames ----------------------------------------------------------------------------------------------------- */
 
 static size_t write_conversation(char *bytes, size_t room) {
@@ -486,6 +543,8 @@ int main(void) {
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_each_at_its_cost),
 		cmocka_unit_test(test_a_ticket_that_can_not_be_told),
+		cmocka_unit_test(test_an_observed_lease_that_can_not_be_told),
+		cmocka_unit_test(test_a_retry_of_many_addresses),
 		cmocka_unit_test(test_cut_anywhere),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_hello_comes_first),

@@ -317,11 +317,12 @@ static void prepare(const struct deciding *d, uint32_t kind, bool only_look) {
 	begin(d, group);
 }
 
-/* Can the proxy be told what it would hold? All tickets of a call are of one length, whatever their id. */
+/* Can the proxy be told what it would hold? */
 static bool can_tell(const struct sl_door_context *context, struct sl_rls_worker *worker,
                      const struct sl_rls_group *group) {
-	return !sl_admission_holds(&group->call) || sl_admission_ticket(context->policy, &group->match, &group->call,
-	                                                                worker->ticket) <= SL_ADMISSION_PROXY_TICKET_MAX;
+	const size_t most = SL_ADMISSION_PROXY_TICKET_MAX;
+	return !sl_admission_holds(&group->call) ||
+	       sl_admission_ticket(context->policy, &group->match, &group->call, most, worker->ticket) <= most;
 }
 
 /* What became of a group that the store could not decide. False where its limits don't say what then. */

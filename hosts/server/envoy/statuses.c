@@ -306,7 +306,8 @@ static struct sluice_bytes ticket_of(const struct sluice_policy *policy, struct 
 	const struct sluice_call *call = &group->call;
 	if (group->match.count == 0 || call->err != SLUICE_OK || !call->merged.allowed || !sl_admission_holds(call))
 		return sl_slice(NULL, 0);
-	return sl_slice(worker->ticket, sl_admission_ticket(policy, &group->match, call, worker->ticket));
+	return sl_slice(worker->ticket, sl_admission_ticket(policy, &group->match, call, SL_ADMISSION_PROXY_TICKET_MAX,
+	                                                    worker->ticket));
 }
 
 void sl_rls_answer_decided(const struct sl_door_context *context, struct sl_rls_worker *worker,

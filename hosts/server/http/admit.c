@@ -147,7 +147,7 @@ static bool take_retry_id(struct admitting *a, struct sluice_bytes *id) {
 	const struct sl_http_exchange *exchange = a->exchange;
 	const char *name = sl_policy_settings(exchange->context->policy)->retry_header;
 	struct sluice_bytes said = {NULL, 0};
-	char whole[SL_HTTP_HEAD_BYTES_MAX + 64], memory[SL_HTTP_ERROR_BYTES];
+	char whole[2 * SL_HTTP_HEAD_BYTES_MAX + 64], memory[SL_HTTP_ERROR_BYTES];
 	if (!a->style.empty || name == NULL)
 		return true;
 	if (!single_header((void *)exchange->request, name, &said)) {
@@ -159,7 +159,8 @@ static bool take_retry_id(struct admitting *a, struct sluice_bytes *id) {
 	}
 	if (said.len == 0)
 		return true;
-	struct sl_out scratch = sl_out_to(whole, sizeof whole); /* all of it stands in the head */
+	/* all of it stands in the head; what was said may be one of the attributes, too */
+	struct sl_out scratch = sl_out_to(whole, sizeof whole);
 	*id = sl_admission_retry_id(a->ask->attributes, a->ask->attribute_count, said, &scratch, a->retry_id);
 	return true;
 }
@@ -212,11 +213,12 @@ static bool prepare(struct admitting *a) {
 
 static void write_ticket(struct admitting *a) {
 	const struct sl_http_exchange *exchange = a->exchange;
-	a->id =
-		sl_slice(a->ticket, sl_admission_ticket(exchange->context->policy, &a->match, &a->question.call, a->ticket));
+	const size_t most = a->style.empty ? SL_ADMISSION_PROXY_TICKET_MAX : SL_TICKET_BYTES_MAX;
+	a->id = sl_slice(a->ticket, sl_admission_ticket(exchange->context->policy, &a->match, &a->question.call, most,
+	                                                a->ticket));
 }
 
-/* Can a proxy be told what it would hold? All tickets of a call are of one length, whatever their id. */
+/* Can a proxy be told what it would hold? */
 static bool can_tell(struct admitting *a) {
 	size_t len;
 	if (!a->style.empty || !sl_admission_holds(&a->question.call))

@@ -227,7 +227,7 @@ static char *put_held(char *at, const struct sl_resp_turn *turn, struct sl_outco
 	const struct sluice_call *call = outcome->call;
 	struct sluice_match match = match_of(turn, call);
 	char text[SL_TICKET_BYTES_MAX];
-	outcome->id = sl_slice(text, sl_admission_ticket(turn->context->policy, &match, call, text));
+	outcome->id = sl_slice(text, sl_admission_ticket(turn->context->policy, &match, call, sizeof text, text));
 	return put_each(at, turn, outcome, position);
 }
 

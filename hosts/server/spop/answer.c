@@ -114,8 +114,10 @@ static void set_decision(struct sl_out *out, struct sl_spop_turn *turn, const st
 	if (sl_call_outcome_fails_open(turn->context, outcome))
 		sl_spop_set_bool(out, "failed_open", true);
 	if (merged->allowed && sl_admission_costs(call) && sl_admission_holds(call)) {
-		size_t len = sl_admission_ticket(turn->context->policy, &ask->match, call, ticket);
-		sl_spop_set_text(out, "ticket", sl_slice(ticket, len));
+		size_t len = sl_admission_ticket(turn->context->policy, &ask->match, call, sl_spop_ticket_max(turn->session),
+		                                 ticket);
+		if (len != 0)
+			sl_spop_set_text(out, "ticket", sl_slice(ticket, len));
 	}
 }
 

@@ -9,8 +9,6 @@
 #include "policy/attribute.h"
 #include "store/lock.h"
 
-enum { ARGUMENTS_A_MESSAGE = 255, TICKET_ROOM = 512 };
-
 /* ---- what the request says --------------------------------------------------------------------------------------- */
 
 static void refuse(struct sl_spop_ask *ask, const char *before, struct sluice_bytes name, const char *after) {
@@ -113,13 +111,12 @@ static bool match(struct sl_spop_turn *turn, struct sl_spop_ask *ask, bool *full
 	return true;
 }
 
-/* Does a ticket fit into an ACK, with all else that stands there? All tickets of a call are of one length. */
+/* Does a ticket fit into an ACK, with all else that stands there? */
 static bool can_tell(struct sl_spop_turn *turn, const struct sl_spop_ask *ask) {
+	const size_t most = sl_spop_ticket_max(turn->session);
 	char ticket[SL_TICKET_BYTES_MAX];
-	if (!sl_admission_holds(ask->call))
-		return true;
-	size_t len = sl_admission_ticket(turn->context->policy, &ask->match, ask->call, ticket);
-	return len + TICKET_ROOM <= turn->session->frame_max;
+	return !sl_admission_holds(ask->call) ||
+	       sl_admission_ticket(turn->context->policy, &ask->match, ask->call, most, ticket) <= most;
 }
 
 /* Makes the call of a request that is right, in the batch's place for it. False where it was refused. */

@@ -35,6 +35,11 @@ struct sl_spop_session {
 	uint32_t frame_max; /* agreed on */
 };
 
+/* The longest ticket that fits into an ACK, with all else that stands there. */
+static inline size_t sl_spop_ticket_max(const struct sl_spop_session *session) {
+	return session->frame_max - SL_SPOP_AGREED_MIN / 2;
+}
+
 /* One NOTIFY that admits. */
 struct sl_spop_ask {
 	uint64_t stream, frame;
@@ -63,7 +68,9 @@ struct sl_spop_worker {
 	struct sluice_attribute arguments[SL_SPOP_ARGUMENTS_MAX];
 	char texts[SL_SPOP_ARGUMENTS_MAX][SL_SPOP_TEXT_MAX];
 	uint32_t argument_count;
-	char scratch[SL_SPOP_FRAME_MAX + 64];
+	/* Of one message: what its arguments say, numbers and addresses as texts; and the id once more, which may be one of
+	 * them. */
+	char scratch[2 * SL_SPOP_FRAME_MAX + 255 * (SL_SPOP_TEXT_MAX + 1)];
 };
 
 /* A place in what is fed, and context->commands there. */
