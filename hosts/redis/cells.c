@@ -116,7 +116,7 @@ static sluice_err charge(struct slr_deciding *d, struct sl_shortage *shortage) {
 	const struct slr_call *call = d->call;
 	uint32_t at = 0;
 	enum slr_failure failure = plan_all(d, &at);
-	if (failure == SLR_TOO_MANY_COUNTERS && reclaim(d))
+	if ((failure == SLR_TOO_MANY_COUNTERS || (failure == SLR_FINE && !slr_record_fits(d))) && reclaim(d))
 		failure = plan_all(d, &at);
 	if (failure != SLR_FINE) {
 		*shortage = slr_shortage_of(call, &d->parts[at], failure);
@@ -266,7 +266,7 @@ static void keep_record(struct sl_deciding *d, const struct sl_record *record) {
 	struct slr_key *key = slr_record_key(of(d));
 	struct slr_token token = {.hash = call->token, .at = record->at, .granted = record->granted};
 	int64_t until_ms;
-	if (key == NULL || slr_is_full(call)) /* without memory for it a retry is charged once more */
+	if (key == NULL || !slr_token_fits(key->value, 0) || slr_is_full(call)) /* a retry is charged once more */
 		return;
 	token.end = call->asked.now + record->life_ns;
 	token.delay = sl_delay_unpack(sl_delay_pack(record->delay_ns)); /* as the store of one host keeps it */

@@ -242,7 +242,7 @@ bool slr_read_counter(struct slr_reader *reader, uint64_t version, slr_value *va
 	if (slr_read_holds(reader, &holds) && read_rate(reader, identity, version, &step.state.rate) &&
 	    is_counter(identity, &step) &&
 	    (sl_identity_is_companion(identity) ? holds == NULL : holds != NULL || !sl_state_is_none(&step.state)) &&
-	    slr_value_count(*value) < SLR_COUNTERS_MAX && slr_value_find(*value, identity, &scratch) == NULL) {
+	    slr_value_count(*value) < SLR_COUNTERS_READ_MAX && slr_value_find(*value, identity, &scratch) == NULL) {
 		put_counter(value, identity, until_ms, &step, holds);
 		return true;
 	}
@@ -255,8 +255,8 @@ slr_value slr_read_value(struct sluice_bytes bytes) {
 	struct slr_reader reader = {.at = bytes.data, .end = (const unsigned char *)bytes.data + bytes.len};
 	uint64_t version = read_number(&reader, 1);
 	uint32_t count = slr_read_u32(&reader);
-	bool right =
-		version >= SLR_CODEC_VERSION_OLD && version <= SLR_CODEC_VERSION && count >= 1 && count <= SLR_COUNTERS_MAX;
+	bool right = version >= SLR_CODEC_VERSION_OLD && version <= SLR_CODEC_VERSION && count >= 1 &&
+	             count <= SLR_COUNTERS_READ_MAX;
 	slr_value value = right ? slr_value_for(count) : 0;
 	for (uint32_t i = 0; right && i < count; i++)
 		right = slr_read_counter(&reader, version, &value);

@@ -536,6 +536,7 @@ static void remove_ended(const struct slr_call *call, struct slr_key *key) {
 }
 
 static __attribute__((noinline)) void settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before) {
+	SL_DEBUG_ASSERT(slr_value_count(key->value) <= sl_max(count_before, SLR_COUNTERS_MAX));
 	if (slr_value_has_companions(key->value))
 		remove_ended(call, key);
 	if (slr_value_count(key->value) > count_before && count_before > 0)

@@ -193,6 +193,12 @@ static uint32_t place_of(const struct slr_token *table, uint32_t room, uint64_t 
 	return at;
 }
 
+bool slr_token_fits(slr_value value, uint32_t rows) {
+	struct slr_counter scratch;
+	return slr_value_count(value) + rows < SLR_COUNTERS_MAX ||
+	       find(value, SLR_COMPANION_TOKENS, (struct sl_identity){0, 0}, &scratch) != NULL;
+}
+
 const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns now) {
 	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_TOKENS, (struct sl_identity){0, 0}, &scratch);
 	const struct slr_token *table, *token;

@@ -95,6 +95,9 @@ void slr_strikes_put(slr_value *value, struct sl_identity counter, const struct 
 /* The token of a hash that is remembered at `now`; NULL: there is none. Points into the value. */
 const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns now);
 
+/* Whether one can be remembered once so many rows more are made: there is a table for it, or a row for a table. */
+bool slr_token_fits(slr_value value, uint32_t rows);
+
 /* Remembers one, in place of one of the same hash. Where SLR_TOKENS_MAX are remembered already, half of the others are
  * forgotten. */
 void slr_token_add(slr_value *value, const struct slr_token *token, int64_t until_ms);

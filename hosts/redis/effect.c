@@ -123,7 +123,7 @@ void slr_effect_token(struct slr_effects *effects, const struct slr_token *token
 /* Whether one more counter may join, if this one is not there. */
 static bool has_room(slr_value value, struct sl_identity identity) {
 	struct slr_counter scratch;
-	return slr_value_count(value) < SLR_COUNTERS_MAX || slr_value_find(value, identity, &scratch) != NULL;
+	return slr_value_count(value) < SLR_COUNTERS_READ_MAX || slr_value_find(value, identity, &scratch) != NULL;
 }
 
 static bool apply_state(slr_value *value, struct sl_identity identity, struct slr_reader *reader) {

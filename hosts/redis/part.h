@@ -149,6 +149,9 @@ SLUICE_MUST_USE bool slr_counter_fits(const struct slr_deciding *d, const struct
  * cell that would make one. */
 SLUICE_MUST_USE bool slr_counters_fit(const struct slr_deciding *d, uint32_t *at);
 
+/* Whether there will be room for the record of the call, if it has one, too; else it is not remembered. */
+SLUICE_MUST_USE bool slr_record_fits(const struct slr_deciding *d);
+
 /* Which bound a failure is, and for how long. */
 struct sl_shortage slr_shortage_of(const struct slr_call *call, struct slr_part *m, enum slr_failure failure);
 

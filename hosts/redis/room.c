@@ -59,24 +59,39 @@ bool slr_counter_fits(const struct slr_deciding *d, const struct slr_part *m) {
 	       slr_key_needed(d->call, m->key) + more <= SLR_COUNTERS_MAX;
 }
 
-bool slr_counters_fit(const struct slr_deciding *d, uint32_t *at) {
-	const struct slr_call *call = d->call;
-	uint32_t more[SLUICE_ITEMS_MAX] = {0};
-	for (uint32_t i = 0; i < call->asked.item_count; i++) {
+/* The rows that a call makes at a key: counters and ledgers, without which it charges nothing; and contents, which a
+ * full value does without, but which take the place of a row that is made after them. */
+struct rows {
+	uint32_t needed, wanted;
+};
+
+static struct rows rows_of(const struct slr_deciding *d, const struct slr_key *key) {
+	struct rows rows = {0, 0};
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++) {
 		const struct slr_part *m = &d->parts[i];
-		if (m->cell.charged && !m->cell.there)
-			more[m->key - call->keys]++;
-		if (m->cell.charged && m->cell.ttl_ns != 0 && m->ledger.count == 0)
-			more[m->key - call->keys]++;
+		if (!m->cell.charged || m->key != key)
+			continue;
+		rows.needed += !m->cell.there;
+		rows.needed += m->cell.ttl_ns != 0 && m->ledger.count == 0;
+		rows.wanted += m->cell.ttl_ns != 0 && m->ledger.count >= SL_LEDGER_LIST_MAX && m->contents.memory == NULL;
 	}
-	if (call->token != 0 && slr_record_key(d) != NULL)
-		more[slr_record_key(d) - call->keys]++;
-	for (*at = 0; *at < call->asked.item_count; ++*at) {
+	return rows;
+}
+
+bool slr_counters_fit(const struct slr_deciding *d, uint32_t *at) {
+	for (*at = 0; *at < d->call->asked.item_count; ++*at) {
 		const struct slr_part *m = &d->parts[*at];
-		size_t k = (size_t)(m->key - call->keys);
-		if (m->cell.charged && (!m->cell.there || m->cell.ttl_ns != 0) && more[k] != 0 &&
-		    slr_value_count(m->key->value) + more[k] > SLR_COUNTERS_MAX)
+		struct rows rows;
+		if (!m->cell.charged || (m->cell.there && m->cell.ttl_ns == 0))
+			continue;
+		rows = rows_of(d, m->key);
+		if (rows.needed != 0 && slr_value_count(m->key->value) + rows.needed + rows.wanted > SLR_COUNTERS_MAX)
 			return false;
 	}
 	return true;
+}
+
+bool slr_record_fits(const struct slr_deciding *d) {
+	const struct slr_key *key = d->call->token != 0 ? slr_record_key(d) : NULL;
+	return key == NULL || slr_token_fits(key->value, rows_of(d, key).needed);
 }

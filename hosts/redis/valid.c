@@ -25,5 +25,5 @@ bool slr_value_is_valid(slr_value value) {
 			if (sl_identity_equal(slr_value_at(value, k, &other)->identity, counter->identity))
 				return false;
 	}
-	return slr_value_count(value) <= SLR_COUNTERS_MAX;
+	return slr_value_count(value) <= SLR_COUNTERS_READ_MAX;
 }

@@ -22,7 +22,11 @@
 
 typedef uintptr_t slr_value;
 
-enum { SLR_COUNTERS_MAX = 256 /* of one key */, SLR_VALUE_TAGS = 7 /* 0: a table, or no counter */ };
+enum {
+	SLR_COUNTERS_MAX = 256,      /* that a call leaves at one key; of more it makes none */
+	SLR_COUNTERS_READ_MAX = 512, /* that are read: earlier builds could leave a few more */
+	SLR_VALUE_TAGS = 7           /* 0: a table, or no counter */
+};
 #define SLR_UNTIL_UNKNOWN INT64_MAX
 /* No instant that is read is later: what follows one by a few windows is then far from where 64 bits end. Callers may
  * set instants up to half of it all. */
@@ -81,7 +85,7 @@ struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_cou
 /* The counter of an identity, as slr_value_at() gives it; NULL: there is none. */
 struct slr_counter *slr_value_find(slr_value value, struct sl_identity identity, struct slr_counter *scratch);
 
-/* An empty value into which `count` counters are about to be read, 0..SLR_COUNTERS_MAX. */
+/* An empty value into which `count` counters are about to be read, 0..SLR_COUNTERS_READ_MAX. */
 slr_value slr_value_for(uint32_t count);
 
 /* Writes the state of a counter that has neither block nor holds, which is made if there is none: packed where it can

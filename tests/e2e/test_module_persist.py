@@ -355,6 +355,30 @@ def test_random_changes_arrive_alike(redises, still):
         synced(one, replica)
 
 
+def test_a_full_key_stays_one(redises, still):
+    """No call adds a row to the 256 that a key may have, however it asks: the key is replicated, and is there after a
+    restart."""
+    one, replica = redises(clock=still), redises(clock=still)
+    replicate(one, replica)
+    log = "token-bucket 4G/1h burst 4G"
+    with one.resp() as client, replica.resp() as other:
+        for key, count in (("ids", 256), ("bundles", 252)):
+            for n in range(count):
+                client.call("SLUICE.CHECK", key, 1, "AT", NOW, f"100/{1000 + n}s")
+        for again in range(2):  # it is not remembered
+            assert client.call("SLUICE.CHECK", "ids", 1, "AT", NOW, "ID", "once", "100/1000s")[2] == 98 - again
+        for n in range(64):
+            client.call("SLUICE.RESERVE", "bundles", 1, 3_600_000, "AT", NOW, "ID", f"r{n}", log)
+        client.call("SLUICE.RESERVE", "bundles", 1, 3_600_000, "AT", NOW, "ID", "more", "EACH", log, "9/7h")
+        synced(one, replica)
+        assert client.call("DEBUG", "DIGEST") == other.call("DEBUG", "DIGEST")
+        assert client.call("SAVE") == b"OK"
+    one.restart()
+    with one.resp() as client:
+        assert client.call("SLUICE.PEEK", "ids", 1, "AT", NOW, "100/1000s")[2] == 97
+        assert client.call("EXISTS", "ids", "bundles") == 2
+
+
 # ---- one key at a time -----------------------------------------------------------------------------------------------
 
 def test_dump_restore_copy_rename(filled):
