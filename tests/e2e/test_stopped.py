@@ -236,6 +236,36 @@ def test_who_goes_on_in_time(server, neighbour_bin, tmp_path):
         neighbour.end()
 
 
+def test_a_request_of_several_steps(server, neighbour_bin, tmp_path):
+    """A reset of two counters waits with the second, and a commit with its reservation; what came before is kept."""
+    file = str(tmp_path / "store")
+    one = server(POLICY % file)
+    ann = keys_elsewhere(neighbour_bin, file, "ann", 1, HELD, "held")[0]
+    with one.resp() as client:
+        for key in (ann, "held"):
+            assert client.call("SLUICE.CHECK", key, 1, HELD)[2] == 99
+    asks = {"reset": {"key": ann, "limits": [HELD, {"key": "held", "limit": HELD}]}}
+    neighbour = Neighbour(neighbour_bin, file, "held")
+    answers = {}
+
+    def ask(what):
+        with one.http() as http:
+            answers[what] = http.post(f"/v1/{what}", asks[what])
+
+    threads = [threading.Thread(target=ask, args=(what,)) for what in asks]
+    try:
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        assert not answers
+        neighbour.go_on()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        assert answers["reset"][0] == 200 and answers["reset"][2] == {"reset": 2}, answers
+    finally:
+        neighbour.end()
+
+
 @pytest.mark.skipif(shutil.which("h2load") is None, reason="no h2load")
 def test_streams_of_one_connection_that_wait(server, neighbour_bin, tmp_path):
     """Each of twenty requests of a gRPC connection waits on its own, and each is answered."""

@@ -238,8 +238,14 @@ static void test_any_bytes(void **state) {
 static struct sl_pending *asked[64];
 static uint32_t asked_count;
 
+static bool looks_at_once; /* what looks is answered as soon as it is asked */
+
 static bool on_send(struct sl_remote *remote, struct sl_pending *pending) {
 	(void)remote;
+	if (looks_at_once && pending->calls[0].call.operation == SLUICE_PEEK) {
+		assert_int_equal(sluice_decide(context.store, &pending->calls[0].call), SLUICE_OK);
+		return true;
+	}
 	asked[asked_count++] = pending;
 	return false;
 }
@@ -261,6 +267,9 @@ static void keep_put_off(struct kept *again) {
 		struct kept *to = again != NULL && again->asker == pending->asker ? again : &kept[kept_count++];
 		to->asker = pending->asker;
 		to->pending = pending;
+		if (to != again)
+			to->ready = pending->before;
+		pending->before = NULL;
 	}
 }
 
@@ -298,6 +307,7 @@ static void ask_elsewhere(const char *request, int32_t *id) {
 static int setup_elsewhere(void **state) {
 	int status = setup(state);
 	asked_count = kept_count = 0;
+	looks_at_once = false;
 	memset(kept, 0, sizeof kept);
 	context.remote = &elsewhere;
 	return status;
@@ -336,6 +346,21 @@ static void test_in_steps(void **state) {
 	answer_one(0, SLUICE_OK);
 	assert_string_equal(shown(id, false), "OK | ok tokens 100/d r100 t0 | ok per-ip 3/m r2 t60 | ok");
 	assert_null(kept[0].pending);
+}
+
+/* What the first step has got is of its own request, and not of the next one on the connection. */
+static void test_in_steps_of_which_one_waits(void **state) {
+	int32_t first, second;
+	(void)state;
+	looks_at_once = true;
+	ask_elsewhere("x model=m+0 ip=1.1.1.1 user=a-1", &first);
+	ask_elsewhere("x model=m ip=2.2.2.2", &second);
+	assert_int_equal(kept_count, 2);
+	answer_one(1, SLUICE_OK);
+	assert_string_equal(shown(second, false), "OK | ok tokens 100/d r99 t86400 | ok per-ip 3/m r2 t60");
+	answer_one(0, SLUICE_OK);
+	assert_string_equal(shown(first, false), "OK | ok tokens 100/d r100 t0 | ok per-ip 3/m r2 t60 | ok");
+	assert_null(kept[0].ready);
 }
 
 static void test_away(void **state) {
@@ -425,6 +450,7 @@ int main(void) {
 		TEST(test_any_bytes),
 		TEST_ELSEWHERE(test_each_on_its_own),
 		TEST_ELSEWHERE(test_in_steps),
+		TEST_ELSEWHERE(test_in_steps_of_which_one_waits),
 		TEST_ELSEWHERE(test_away),
 		TEST_ELSEWHERE(test_can_not_be_decided),
 		TEST_ELSEWHERE(test_given_up),

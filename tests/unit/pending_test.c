@@ -520,8 +520,43 @@ static void test_quotas_of_keys(void **state) {
 	}
 }
 
+/* A request that is refused when it is read again does not ask for what it has got: the next one must not get it. */
+static void test_what_is_not_asked_for_again(void **state) {
+	static const char dated[] = "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 36\r\n\r\n"
+								"{\"key\":\"a\",\"limits\":[\"3/1m\"],\"at\":5}",
+					  plain[] = "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 31\r\n\r\n"
+								"{\"key\":\"bb\",\"limits\":[\"3/1m\"] }";
+	struct elsewhere there;
+	struct line line;
+	struct sluice_policy *other = NULL;
+	size_t done = 0;
+	(void)state;
+	elsewhere_open(&there, 1);
+	line_open(&line, &sl_door_http, &there);
+	line.kept_len = sizeof dated - 1 + sizeof plain - 1;
+	line.kept = malloc(line.kept_len);
+	memcpy(line.kept, dated, sizeof dated - 1);
+	memcpy(line.kept + sizeof dated - 1, plain, sizeof plain - 1);
+	assert_int_equal(feed_once(&line, &done), SL_DOOR_WAIT);
+	line_land(&line);
+	assert_int_equal(sluice_policy_load(&other, sl_str("limits: []\n"), NULL), SLUICE_OK);
+	sluice_policy_free((struct sluice_policy *)line.context.policy);
+	line.context.policy = other;
+	assert_int_equal(feed_once(&line, &done), SL_DOOR_WAIT);
+	assert_int_equal(done, sizeof dated - 1);
+	line_land(&line);
+	assert_int_equal(feed_once(&line, &done), SL_DOOR_OPEN);
+	assert_int_equal(done, line.kept_len);
+	assert_memory_equal(line.out.data, "HTTP/1.1 400 ", 13);
+	assert_non_null(memmem(line.out.data, line.out.len, "\"key\":\"bb\"", 10));
+	assert_null(line.ready);
+	line_close(&line);
+	sluice_store_close(there.store);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_not_asked_for_again),
 		cmocka_unit_test(test_quotas_of_keys),
 		cmocka_unit_test(test_the_id_that_is_answered_is_held),
 		cmocka_unit_test(test_same_answers_resp),

@@ -57,6 +57,7 @@ struct sl_call_outcome {
 	                                 * on-error speaks, the caller is told that the store can't answer */
 	const struct sluice_match *beyond; /* of the limits that were matched, those that found no place; NULL: none */
 	struct sl_asker asker;
+	bool more; /* its request has other calls, which are asked after this one */
 };
 
 /* Does a request pass that the store has not decided, in whole or in part? Call it for what was decided with

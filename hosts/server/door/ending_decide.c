@@ -8,6 +8,7 @@ static struct sl_call_outcome outcome_of(struct sl_ending *ending, uint32_t i, e
 	return (struct sl_call_outcome){.call = call,
 	                                .positions = ending->positions + (call->items - ending->items),
 	                                .shown = call->item_count,
+	                                .more = i + 1 < ending->call_count,
 	                                .transport = transport};
 }
 

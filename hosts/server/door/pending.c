@@ -149,6 +149,8 @@ void sl_pending_free(struct sl_pending *pending) {
 		free(pending->inspected);
 	if (pending != NULL)
 		sl_override_ask_free(pending->override);
+	if (pending != NULL)
+		sl_pending_free_all(pending->before);
 	free(pending);
 }
 
@@ -221,6 +223,12 @@ void sl_pending_settle(struct sl_door_context *context) {
 	}
 }
 
+void sl_pending_drop(struct sl_door_context *context) {
+	sl_pending_free_all(context->ready);
+	context->ready = NULL;
+	context->ready_settled = context->ready_taken = 0;
+}
+
 /* ---- deciding ---------------------------------------------------------------------------------------------------- */
 
 static void append(struct sl_door_context *context, struct sl_pending *pending) {
@@ -259,6 +267,19 @@ bool sl_pending_park(struct sl_door_context *context, const struct sl_call_outco
 	return !held_up || send_away(context, context->parking, outcomes, count, SLUICE_OK);
 }
 
+/* Keeps the answer of a call that the store has decided, unless it is kept already, with those that are ready. */
+static bool keep(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
+	if (context->parking == NULL || context->ready != NULL)
+		return true;
+	context->pending = NULL;
+	struct sl_pending *kept = pack(context, outcome, 1, SLUICE_OK);
+	if (kept == NULL)
+		return false;
+	append(context, kept);
+	context->ready_taken++;
+	return true;
+}
+
 bool sl_pending_ask(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
 	struct sl_worker_stats *stats = context->stats;
 	if (context->remote != NULL || sl_pending_wait(context))
@@ -267,7 +288,7 @@ bool sl_pending_ask(struct sl_door_context *context, const struct sl_call_outcom
 	outcome->call->err = sluice_decide(context->store, outcome->call);
 	if (stats != NULL)
 		sl_times_add(&stats->decision, sl_clock_monotonic() - begun, 1);
-	return sl_pending_park(context, outcome, 1);
+	return sl_pending_park(context, outcome, 1) && (!outcome->more || keep(context, outcome));
 }
 
 void sl_pending_put_off(struct sl_door_context *context, void *asker) {
@@ -275,6 +296,10 @@ void sl_pending_put_off(struct sl_door_context *context, void *asker) {
 	SL_ASSERT(pending != NULL && asker != NULL);
 	SL_ASSERT(pending->reload == NULL); /* it stands in the list of net/reloading.c */
 	pending->asker = asker;
+	if (context->asker != asker) { /* its first turn: what it has got is no other request's */
+		pending->before = context->ready;
+		context->ready = NULL;
+	}
 	pending->next = context->put_off;
 	context->put_off = pending;
 	context->pending = NULL;

@@ -49,6 +49,7 @@ struct sl_pending {
 	struct sl_pending *next;   /* whoever waits for it, in lists of his own */
 	struct sl_pending *parked; /* of net/parking.c, which holds it meanwhile, in its own list */
 	void *asker;               /* of one that was put off: which of the door's requests asks */
+	struct sl_pending *before; /* of such a one: a list of what that request asked for before, and has got */
 	/* Called once, on the worker's thread, where send() did not decide at once; from then on it is
 	 * the callee's again. `to` is NULL for one that nobody waits for any more: then the fleet frees it instead. */
 	void (*ready)(struct sl_pending *pending, void *to);
@@ -79,7 +80,9 @@ SLUICE_MUST_USE bool sl_pending_decide(struct sl_door_context *context, const st
                                        size_t count);
 
 /* Decides one call: in the store, where the counters are here and nobody holds it up, else as sl_pending_decide(), with
- * whose words it answers. How long the store took is counted. */
+ * whose words it answers. How long the store took is counted. Where outcome->more, what the store decides is kept until
+ * sl_pending_settle(): if a later call waits, this one is asked again, and must neither be decided anew nor get the
+ * later one's answer. */
 SLUICE_MUST_USE bool sl_pending_ask(struct sl_door_context *context, const struct sl_call_outcome *outcome);
 
 /* The same after calls that were decided in the store: true, unless one is held up by another process (store/lock.h)
@@ -119,6 +122,9 @@ static inline bool sl_pending_wait(const struct sl_door_context *context) {
 
 /* What was decided since the last call has been answered: what it came from is freed. */
 void sl_pending_settle(struct sl_door_context *context);
+/* For doors that ask for one request at a time: it is answered, and whatever it asked for is freed. It may have been
+ * answered without that, if something else has changed meanwhile: logins of its client are refused now. */
+void sl_pending_drop(struct sl_door_context *context);
 
 /* Frees one that nobody decides (any more); NULL is allowed. */
 void sl_pending_free(struct sl_pending *pending);

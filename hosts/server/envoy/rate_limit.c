@@ -386,6 +386,13 @@ static enum sl_rls_end decide_known(const struct deciding *d) {
 	return judge(d->context, group) ? answer_decided(d) : answer_undecided(d, group);
 }
 
+static bool has_more(const struct sl_rls_worker *worker, uint32_t kind) {
+	for (kind++; kind < SL_RLS_GROUPS; kind++)
+		if (worker->groups[kind].used)
+			return true;
+	return false;
+}
+
 /* Decides all groups that have limits, in their order, and answers. */
 static enum sl_rls_end decide_all(const struct deciding *d) {
 	struct sl_rls_worker *worker = d->worker;
@@ -399,6 +406,7 @@ static enum sl_rls_end decide_all(const struct deciding *d) {
 		group->call.merged = sl_merge_nothing();
 		if (group->match.count == 0)
 			continue;
+		group->outcome.more = has_more(worker, kind);
 		if (!can_tell(d->context, worker, group))
 			sl_admission_deny_untold(&group->call);
 		else if (!sl_pending_ask(d->context, &group->outcome))

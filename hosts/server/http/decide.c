@@ -159,6 +159,7 @@ static bool reset_item(struct sl_http_exchange *exchange, const struct sl_http_a
 			positions[i] = ask->positions[index];
 		}
 		outcome.shown = n;
+		outcome.more = done + n < count || index + 1 < ask->call.item_count;
 		question.call = (struct sluice_call){.items = items, .item_count = n, .operation = SLUICE_RESET};
 		if (!sl_http_decide(exchange, &question, ask, &outcome))
 			return false;

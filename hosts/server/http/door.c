@@ -299,7 +299,7 @@ static bool answer_request(struct session *session, struct sl_http_exchange *exc
 		*consumed = 0;
 		return wait(session, exchange, said);
 	}
-	sl_pending_settle(exchange->context);
+	sl_pending_drop(exchange->context);
 	session->continued = false;
 	return !exchange->close;
 }

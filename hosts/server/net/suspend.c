@@ -102,6 +102,11 @@ bool sl_connection_put_off(struct sl_connection *c, struct sl_waiting *waiting,
 		good = good && of != NULL;
 		pending->ready = on_waiting_ready;
 		pending->to = of; /* NULL: nobody waits for it */
+		if (of != NULL && !more)
+			of->ready = pending->before;
+		else
+			sl_pending_free_all(pending->before);
+		pending->before = NULL;
 		if (of != NULL)
 			of->pending = pending;
 	}
