@@ -3,10 +3,11 @@
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
-from harness import wait_until
+from harness import encode, wait_until
 
 COUNT = 10_000
 OWN = 1024  # limits with figures of their own
@@ -72,6 +73,29 @@ def test_a_reload_of_ten_thousand_limits(server):
     one.stderr.wait_for(lambda line: line.startswith("sluice: loaded "))
     wait_until(lambda: admit(one, "u9999")[1] == 9, "the new quota")
     assert admit(one, "u9999")[2] < 8  # what was spent stays spent
+
+
+LONG = 5000  # limits whose names are as long as names get suggestions for
+
+
+@pytest.mark.parametrize("words", [("SLUICE.CHECK", "k", "1", "policy:customer-99999-requests-a-minutf"),
+                                   ("SLUICE.TAIL", "LIMIT", "customer-99999-requests-a-minutf")])
+def test_unknown_names_keep_nobody_waiting(server, words):
+    """Looking for what was meant costs no more than a few ordinary calls, however many limits there are: a write full
+    of names that nobody has delays another client by some milliseconds. It was 11 s."""
+    rule = "optional: true, key: user, limit: 100/1m"
+    names = "".join(f"  - {{name: customer-{i:05d}-requests-a-minute, {rule}}}\n" for i in range(LONG))
+    one = server(f"attributes: {{user: given}}\nlimits:\n{names}", ["--threads", "1"])
+    bad = encode(*words)
+    with one.resp() as unknowing, one.resp() as other:
+        assert other.call("PING") == b"PONG"
+        unknowing.send(bad * (65536 // len(bad)))
+        time.sleep(0.1)  # the server's worker is busy with them
+        began = time.monotonic()
+        assert other.call("PING") == b"PONG"
+        assert time.monotonic() - began < 3
+        said = str(unknowing.read())
+        assert "did you mean customer-" in said
 
 
 def write(path, text):
