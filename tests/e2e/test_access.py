@@ -370,6 +370,24 @@ def test_a_page_of_another_site_may_not_reset(server):
             assert (status == 403) == refused, (headers, answer)
 
 
+def test_the_log_says_who_changed_a_quota(server, users):
+    """Of requests that come in one write each is of whoever it says: one without Authorization is not of the one
+    before it."""
+    one = server("anonymous: admin\n" + users.yaml + LIMITS)
+    pair = base64.b64encode(f"admin-person:{users.secrets['admin-person']}".encode()).decode()
+
+    def put(key, lines):
+        body = '{"limit": "fixed-window 9/3660d"}'
+        return (f"PUT /v1/overrides/per-user/user={key} HTTP/1.1\r\nHost: localhost\r\n{lines}"
+                f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+
+    said = raw_exchange(one.http_port, put("one", f"Authorization: Basic {pair}\r\n") + put("two", ""))
+    assert said.count(b"HTTP/1.1 200 OK") == 2, said
+    for key, who in (("one", "admin-person"), ("two", "anybody")):
+        end = f" override set: limit 'per-user' key 'user={key}' fixed-window 9/3660d by {who}"
+        one.stderr.wait_for(lambda line, end=end: line.endswith(end))
+
+
 # ---- reloads ---------------------------------------------------------------------------------------------------------
 
 def test_a_reload_takes_a_login_away(sluice_bin, server, users):

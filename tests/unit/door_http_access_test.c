@@ -1,6 +1,7 @@
 /* The HTTP door: who may ask what, by which credentials, and from which pages. */
 #include "tests/unit/door_http.h"
 
+#include "hosts/server/watch/tail.h"
 #include "tests/unit/users.h"
 
 #include <openssl/evp.h>
@@ -119,6 +120,32 @@ static void test_too_many_failures(void **state) {
 	expect("GET", "/v1/limits", basic("checker:pw-checker"), 200);
 	expect("GET", "/v1/limits", "Authorization: Bearer token-robot\r\n", 200);
 	unguard();
+}
+
+/* Pipelined behind a request of somebody's, one without Authorization is nobody's: it follows decisions no longer than
+ * others may. */
+static void test_a_login_is_of_one_request(void **state) {
+	char bytes[2048];
+	enum sl_door_verdict verdict;
+	(void)state;
+	assert_int_equal(guard(users_policy("anonymous: read\n", "")), 0);
+	shared.tail = sl_tail_new(1);
+	assert_non_null(shared.tail);
+	int len = snprintf(bytes, sizeof bytes,
+	                   "GET /v1/top HTTP/1.1\r\nHost: x\r\n%s\r\nGET /v1/tail HTTP/1.1\r\nHost: x\r\n\r\n",
+	                   basic("reader:pw-reader"));
+	feed(bytes, (size_t)len, &verdict);
+	assert_int_equal(verdict, SL_DOOR_OPEN);
+	assert_non_null(context.reader);
+	assert_true(sl_door_http.may_stream(connection, &context));
+	sluice_policy_free((struct sluice_policy *)context.policy);
+	context.policy = users_load(users_policy("", ""));
+	assert_false(sl_door_http.may_stream(connection, &context));
+	sl_tail_leave(context.reader);
+	context.reader = NULL;
+	unguard();
+	sl_tail_free(shared.tail);
+	shared.tail = NULL;
 }
 
 /* ---- every route and role -------------------------------------------------------------------------------------- */
@@ -507,6 +534,7 @@ int main(void) {
 		cmocka_unit_test(test_credentials),
 		cmocka_unit_test(test_passwords_with_strange_bytes),
 		cmocka_unit_test(test_too_many_failures),
+		cmocka_unit_test(test_a_login_is_of_one_request),
 		cmocka_unit_test(test_every_route_and_role),
 		cmocka_unit_test(test_no_route_is_forgotten),
 		cmocka_unit_test(test_proxies),

@@ -194,6 +194,8 @@ static bool is_let_in(struct sl_http_exchange *exchange, const struct route *rou
 /* Answers a request; with only its head, where it would be refused for that. Returns whether it was answered. */
 static bool answer(struct sl_http_exchange *exchange, bool only_refuse) {
 	const struct route *route = find_route(exchange->request);
+	exchange->login = (struct sl_login_kept){.logged_in = false}; /* what the request before it said is not its own */
+	exchange->by_program = false;
 	if (exchange->request->has_foreign_method && (route == NULL || route->allowed != ALLOW_ANY))
 		exchange->close = true; /* it may be the rest of a body that was longer than it said */
 	if (route == NULL)
