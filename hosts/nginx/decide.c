@@ -269,6 +269,15 @@ static void put_unable(struct sl_out *out, const struct sl_nginx_answer *answer,
 	sl_problem_put_unable(out, status, answer->err != SLUICE_E_AWAY, names, count);
 }
 
+struct sluice_bytes sl_nginx_delaying(const struct sl_nginx_answer *answer) {
+	const struct sluice_decision *each = answer->each;
+	uint32_t i = 0, count = answer->call.item_count;
+	while (i < count && (answer->limits[i].observed || each[i].delay_ns != answer->call.merged.delay_ns))
+		i++;
+	SL_ASSERT(i < count); /* the merged delay is one of theirs */
+	return answer->limits[i].name;
+}
+
 void sl_nginx_put_detail(struct sl_out *out, const struct sl_nginx_answer *answer) {
 	sl_problem_detail(out, &(struct sl_problem_denial){&answer->call, answer->limits, answer->call.item_count});
 }

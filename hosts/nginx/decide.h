@@ -89,6 +89,10 @@ sluice_err sl_nginx_end_ticket(struct sluice_store *store, const struct sluice_p
                                struct sluice_bytes ticket, struct sluice_bytes (*said)(void *data, const char *name),
                                void *data);
 
+/* After PASSED with a delay: the name of the limit that asks for it, which need not be the one that decided; the first
+ * where there are several. */
+struct sluice_bytes sl_nginx_delaying(const struct sl_nginx_answer *answer);
+
 /* Why a request was denied, for a log: SL_PROBLEM_DETAIL_MAX bytes suffice. */
 void sl_nginx_put_detail(struct sl_out *out, const struct sl_nginx_answer *answer);
 

@@ -271,15 +271,18 @@ static ngx_int_t deny(ngx_http_request_t *r, struct sl_nginx_kept *kept, const s
 	return place->dry_run ? NGX_DECLINED : refuse(r, kept, answer, SL_NGINX_DENIED, place->status);
 }
 
-static ngx_int_t pass(ngx_http_request_t *r, struct sl_nginx_kept *kept, const struct sl_nginx_place *place) {
+static ngx_int_t pass(ngx_http_request_t *r, struct sl_nginx_kept *kept, const struct sl_nginx_answer *answer,
+                      const struct sl_nginx_place *place) {
 	int64_t delay_ms = sl_ns_to_ms_ceil(kept->decision.delay_ns);
 	kept->state = SL_NGINX_IS_PASSED;
 	if (delay_ms == 0 || !place->delay)
 		return NGX_DECLINED;
 	kept->state = place->dry_run ? SL_NGINX_IS_DELAYED_DRY_RUN : SL_NGINX_IS_DELAYED;
 	ngx_uint_t level = place->log_level == NGX_LOG_INFO ? NGX_LOG_INFO : place->log_level + 1;
+	struct sluice_bytes name = sl_nginx_delaying(answer);
+	ngx_str_t limit = {name.len, (u_char *)name.data};
 	ngx_log_error(level, r->connection->log, 0, "sluice: delaying request%s by %L ms: limit %V",
-	              place->dry_run ? ", dry run" : "", delay_ms, &kept->name);
+	              place->dry_run ? ", dry run" : "", delay_ms, &limit);
 	return place->dry_run ? NGX_DECLINED : hold(r, (ngx_msec_t)delay_ms);
 }
 
@@ -305,7 +308,7 @@ static ngx_int_t settle(ngx_http_request_t *r, struct kept_of_request *all, cons
 	    (!place->dry_run && !keep_lines(r, kept, answer, place)))
 		return NGX_HTTP_INTERNAL_SERVER_ERROR;
 	if (how == SL_NGINX_PASSED)
-		return pass(r, kept, place);
+		return pass(r, kept, answer, place);
 	return how == SL_NGINX_DENIED ? deny(r, kept, answer, place)
 	                              : fall_back(r, kept, answer, place, how == SL_NGINX_UNABLE);
 }

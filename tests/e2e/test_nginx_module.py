@@ -321,6 +321,18 @@ def test_a_leaky_bucket_holds_requests(place):
     assert [t[1]["x-s"] for t in told] == ["PASSED", "PASSED"] and int(told[1][1]["x-d"]) > 3500000
 
 
+def test_a_delay_is_logged_by_the_limit_that_asks_for_it(place):
+    """Which decides is the one with the least left (rule 4.4): here the seats, which hold nobody up."""
+    nginx = place.start("""
+        location / { sluice_limit concurrency 3 lease 1h key=held name=seats;
+                     sluice_limit leaky-bucket 2/1s queue 10 key=held name=queue;
+                     add_header X-L $sluice_limit; add_header X-S $sluice_status; empty_gif; }""")
+    told = [nginx.ask("/")[1] for _ in range(3)]
+    assert told[-1]["x-s"] == "DELAYED" and {t["x-l"] for t in told} == {"seats"}
+    lines = [line for line in nginx.said().splitlines() if "delaying request by " in line]
+    assert lines and all(" ms: limit queue" in line for line in lines), lines
+
+
 def test_a_lease_ends_with_its_request(place):
     """A limit of concurrency holds a seat from the decision to the end of the response, whoever ends it."""
     nginx = place.start("""
