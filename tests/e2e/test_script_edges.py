@@ -1,8 +1,11 @@
 """The script where its numbers or its lists end: sums of 2^32, several limits in one call, long texts, many leases, and
 leases and members that have ended."""
-import pytest
+import struct
 
-from test_script import FORMS, NOW, forms, host, scripts_folder  # noqa: F401 - fixtures
+import pytest
+import redis
+
+from test_script import FORMS, NOW, Guest, Script, client_of, forms, host, scripts_folder  # noqa: F401 - fixtures
 
 TURN = 2**32
 
@@ -62,3 +65,33 @@ def test_a_limit_takes_nothing_from_the_one_before_it(forms, form, buckets):  # 
         else:
             assert reply[:4] == [1, 5, 4, 0] and 3600000 <= reply[4] <= 3720000
             assert again[:4] == [0, 2, 2, -1] and again[4] == reply[4]
+
+
+# ---- leases and members ----------------------------------------------------------------------------------------------
+
+LEASES = "concurrency 3 lease 1s"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_retry_of_one_of_two_leases_leaves_the_clock_of_the_other(forms, form):  # noqa: F811
+    script, key = forms[form], f"half {form}"
+    assert script.ask("ACQUIRE", [key], 1, "AT", NOW, "ID", "x", LEASES)[0] == 1
+    both = [LEASES, "NAME", "b", LEASES]
+    assert script.ask("ACQUIRE", [key], 1, "AT", NOW + 500, "EACH", "ID", "x", *both)[2] == [1, 0, 0]
+    assert script.ask("PEEK", [key], 3, "AT", NOW + 100, LEASES) == [0, 3, 2, 900, 900, 0, 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_has_ended_goes_with_a_charge_only(forms, form):  # noqa: F811
+    """An instant earlier than its last charge is raised to that, not to a release or a refund."""
+    script, key, members = forms[form], f"ended {form}", "distinct 3/1s"
+    for at, name in ((NOW, "a"), (NOW + 900, "b")):
+        assert script.ask("ACQUIRE", [key], 1, "AT", at, "ID", name, LEASES)[0] == 1
+        assert script.ask("CHECK", [key], 1, "AT", at, "MEMBER", name, members)[0] == 1
+    assert script.ask("RELEASE", [key], "b", "AT", NOW + 1100, LEASES) == 1
+    assert script.ask("PEEK", [key], 3, "AT", NOW + 950, LEASES) == [0, 3, 2, 50, 50, 0, 0]
+    assert script.ask("REFUND", [key], 1, "AT", NOW + 1100, "MEMBER", "b", members)[2] == 3
+    assert script.ask("PEEK", [key], 1, "AT", NOW + 950, "NEXT", members) == [1, 3, 2, 0, 50, 0, 0, 50]
+    assert script.ask("ACQUIRE", [key], 1, "AT", NOW + 1100, "ID", "c", LEASES)[2] == 2
+    assert script.ask("CHECK", [key], 1, "AT", NOW + 1100, "MEMBER", "c", members)[2] == 2
+    assert [len(value) for value in script.client.hgetall(key).values()] == [8 + 28, 8 + 16]

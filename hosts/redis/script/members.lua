@@ -60,9 +60,9 @@ local function reset(limit, v)
 	return v.count > 0 and instant(v.members, v.gone + v.count) + limit.window - v.t or 0
 end
 
--- What of the list counts, without the member whose entry begins at `at`, if any.
-local function without(v, at)
-	local first = v.gone * BYTES + 1
+-- The list from the i-th member on, without the one whose entry begins at `at`, if any.
+local function without(v, i, at)
+	local first = (i - 1) * BYTES + 1
 	if not at then
 		return v.members:sub(first)
 	end
@@ -70,7 +70,7 @@ local function without(v, at)
 end
 
 local function charge(_, v)
-	v.members = without(v, v.known) .. struct.pack('<dc8', v.t, v.who)
+	v.members = without(v, v.gone + 1, v.known) .. struct.pack('<dc8', v.t, v.who)
 	v.gone = 0
 	if not v.known then
 		v.count, v.room = v.count + 1, v.room - 1
@@ -78,10 +78,10 @@ local function charge(_, v)
 	return struct.pack('<d', v.t) .. v.members
 end
 
--- Forgets the member that v.who names.
+-- Forgets the member that v.who names. What has gone stays, as the clock does.
 local function refund(_, v)
 	local at = find(v, v.who)
-	return at and struct.pack('<d', v.last) .. without(v, at)
+	return at and struct.pack('<d', v.last) .. without(v, 1, at)
 end
 
 return {view = view, find = find, retry = retry, reset = reset, charge = charge, refund = refund}
