@@ -73,6 +73,29 @@ LEASES = "concurrency 3 lease 1s"
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_lease_that_is_held_is_answered_for_a_cost_of_none(forms, form):  # noqa: F811
+    script, key = forms[form], f"none {form}"
+    assert script.ask("ACQUIRE", [key], 0, "AT", NOW, "ID", "x", LEASES) == [1, 3, 3, 0, 0, 0, 0, None]
+    assert script.ask("ACQUIRE", [key], 2, "AT", NOW, "ID", "x", LEASES)[7] == b"x"
+    assert script.ask("ACQUIRE", [key], 0, "AT", NOW, "ID", "x", LEASES) == [1, 3, 1, 0, 1000, 0, 0, b"x"]
+    assert script.ask("ACQUIRE", [key], 0, "AT", NOW, "EACH", "ID", "x", LEASES)[1] == [0, 1, 0]
+    assert script.ask("ACQUIRE", [key], 0, "AT", NOW, "EACH", "ID", "y", LEASES)[1] == [0, 0, 0]
+    assert script.ask("ACQUIRE", [key], 0, "AT", NOW + 1000, "EACH", "ID", "x", LEASES)[1] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_retry_beside_a_candidate_is_charged_once(forms, form):  # noqa: F811
+    """A candidate holds no lease, so whether all are held is for the others to say."""
+    script, key = forms[form], f"tried {form}"
+    for again in (0, 1):
+        reply = script.ask("ACQUIRE", [key], 1, "AT", NOW, "EACH", "ID", "x", LEASES, "5/1h", "TRIED", "NAME", "new",
+                           "concurrency 2 lease 1s")
+        assert [row[2] for row in reply[:3]] == [2, 4, 2] and reply[3] == [1, again, 0]
+    with pytest.raises(redis.ResponseError, match="no limit of concurrency among the limits"):
+        script.ask("ACQUIRE", [key], 1, "AT", NOW, "TRIED", LEASES)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_retry_of_one_of_two_leases_leaves_the_clock_of_the_other(forms, form):  # noqa: F811
     script, key = forms[form], f"half {form}"
     assert script.ask("ACQUIRE", [key], 1, "AT", NOW, "ID", "x", LEASES)[0] == 1

@@ -16,37 +16,53 @@ local function made(call)
 	return redis.sha1hex(time[1] .. '.' .. time[2] .. '\0' .. table.concat(parts)):sub(1, 16)
 end
 
--- Whether the call asks for a lease, and whether each limit of concurrency holds it already.
-local function look(call)
-	local leases, known = 0, 0
+-- Whether the call asks for a lease: a candidate gets none.
+local function asks(call)
 	for _, item in ipairs(call.items) do
-		if item.limit.kind == 'N' then
-			leases, known = leases + 1, known + (item.known and 1 or 0)
+		if item.limit.kind == 'N' and not item.tried then
+			return true
 		end
 	end
-	return leases > 0, known == leases
+end
+
+-- Whether each limit of concurrency that is enforced holds the lease already.
+local function is_held(call)
+	local leases, known, observed = 0, 0, 0
+	for _, item in ipairs(call.items) do
+		local limit = item.limit
+		if limit.kind == 'N' and not item.tried then
+			item.v = item.v or limit.quota > 0 and counter.view(item.counter, limit, call)
+			local holds = item.v and limit.steps.find(item.v, call.lease) and 1 or 0
+			if item.observed then
+				observed = observed + holds
+			else
+				leases, known = leases + 1, known + holds
+			end
+		end
+	end
+	return known == leases and known + observed > 0
 end
 
 -- ACQUIRE cost items
 function leasing.acquire(call, keys)
 	words.items(call, keys)
-	if not look(call) then
+	if not asks(call) then
 		errors.raise('no limit of concurrency among the limits: expected one, or SLUICE.CHECK')
 	end
-	local counters, asked = counter.load(call), call.cost
-	call.id = call.id or made(call)
+	local counters, asked, named = counter.load(call), call.cost, call.id
+	call.id = named or made(call)
 	call.lease = number_of(call.id)
 	local allowed = decide.try_all(call)
-	local _, repeated = look(call)
-	if repeated and asked > 0 then
-		call.cost, allowed = 0, true
+	local repeated = named and is_held(call)
+	if repeated then
+		call.cost = 0
 		decide.try_all(call)
 	elseif allowed and asked > 0 then
 		decide.charge(call)
 		counter.save(call, counters)
 	end
-	local granted = allowed and asked > 0
-	return decide.reply(call, {granted and asked or 0, repeated and granted and 1 or 0, 0}, granted and call.id)
+	local granted = repeated or allowed and asked > 0
+	return decide.reply(call, {granted and asked or 0, repeated and 1 or 0, 0}, granted and call.id)
 end
 
 -- RELEASE id items, RENEW id items: of how many counters the lease was ended or, where it `renews`, lasts anew.
