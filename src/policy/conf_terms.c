@@ -65,13 +65,16 @@ static bool fits_script(const struct sluice_limit *limit) {
 	       limit->derived[SL_CAPACITY] + 1 <= (((uint64_t)1 << 53) - 1) / window_ms;
 }
 
-enum { NEEDS_CALENDAR = 1, NEEDS_SPREAD = 2, NEEDS_MANY = 4, NEEDS_WIDE = 8 };
+enum { NEEDS_CALENDAR = 1, NEEDS_SPREAD = 2, NEEDS_MANY = 4, NEEDS_WIDE = 8, NEEDS_LEASES = 16 };
+/* A call to a script reads and writes all leases of a counter (hosts/redis/script/notation.lua). */
+enum { SCRIPT_LEASES_MAX = 1024 };
 
 /* What of a limit's notation needs the module. */
 static uint32_t needs_of(const struct sluice_limit *limit) {
 	return (limit->calendar != SLUICE_CALENDAR_NONE ? NEEDS_CALENDAR : 0) |
 	       (sl_rule_spreads(limit) ? NEEDS_SPREAD : 0) | (sl_distinct_error(limit) != 0 ? NEEDS_MANY : 0) |
-	       (fits_script(limit) ? 0 : NEEDS_WIDE);
+	       (fits_script(limit) ? 0 : NEEDS_WIDE) |
+	       (sl_rule_has(limit, SL_TAKES_LEASE) && limit->quota > SCRIPT_LEASES_MAX ? NEEDS_LEASES : 0);
 }
 
 static void report_needs(struct sl_conf *conf, const struct sl_yaml *node, uint32_t needs) {
@@ -81,6 +84,8 @@ static void report_needs(struct sl_conf *conf, const struct sl_yaml *node, uint3
 		sl_conf_needs_module(conf, node, "spread");
 	if ((needs & NEEDS_MANY) != 0)
 		sl_conf_needs_module(conf, node, "distinct above 1,024");
+	if ((needs & NEEDS_LEASES) != 0)
+		sl_conf_needs_module(conf, node, "concurrency above 1,024");
 	if ((needs & NEEDS_WIDE) != 0)
 		sl_conf_needs_module(conf, node, "a bucket of so large a burst over so long a window");
 }

@@ -73,6 +73,36 @@ LEASES = "concurrency 3 lease 1s"
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_as_many_leases_as_a_script_keeps(forms, form):  # noqa: F811
+    """In the longest list that there is, with some that have ended, or stand in the order of versions before."""
+    script, key, limit = forms[form], f"many {form}", "concurrency 1024 lease 1h"
+    hour, ends = 3600_000, []
+    for n in range(1024):
+        assert script.ask("ACQUIRE", [key], 1, "AT", NOW + n, "ID", f"{n:016x}", limit)[:3] == [1, 1024, 1023 - n]
+        ends.append(NOW + n + hour)
+    at = NOW + 1023
+    assert script.ask("ACQUIRE", [key], 1, "AT", at, limit)[:4] == [0, 1024, 0, ends[0] - at]
+    assert script.ask("ACQUIRE", [key], 1000, "AT", at, "NEXT", limit) == [
+        0, 1024, 0, ends[999] - at, hour, 0, 0, None, ends[0] - at]
+    assert script.ask("RENEW", [key], f"{0:016x}", "AT", at, limit) == 1
+    assert script.ask("RELEASE", [key], f"{5:016x}", "AT", at, limit) == 1
+    assert script.ask("RELEASE", [key], f"{5:016x}", "AT", at, limit) == 0
+    assert script.ask("PEEK", [key], 2, "AT", at, limit) == [0, 1024, 1, ends[1] - at, hour, 0, 0]
+    assert script.ask("PEEK", [key], 2, "AT", ends[99], limit)[:3] == [1, 1024, 1 + 98]
+    kept = script.client.hget(key, f"N{hour}")
+    leases = [kept[i:i + 28] for i in range(8, len(kept), 28)]
+    assert len(leases) == 1023 and leases == sorted(leases, key=lambda x: struct.unpack("<d", x[:8]))
+    script.client.hset(key, f"N{hour}", kept[:8] + b"".join(leases[::-1]))
+    assert script.ask("PEEK", [key], 2, "AT", at, limit) == [0, 1024, 1, ends[1] - at, hour, 0, 0]
+    assert script.ask("RELEASE", [key], f"{7:016x}", "AT", at, limit) == 1
+    assert script.ask("PEEK", [key], 3, "AT", at, limit) == [0, 1024, 2, ends[1] - at, hour, 0, 0]
+    for damaged in (float("nan"), -1.0, 0.5, float("inf"), 2.0**53):
+        script.client.hset(key, f"N{hour}", kept[:8] + struct.pack("<d", damaged) + kept[16:36])
+        with pytest.raises(redis.ResponseError, match="was changed"):
+            script.ask("PEEK", [key], 1, "AT", at, limit)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_lease_that_is_held_is_answered_for_a_cost_of_none(forms, form):  # noqa: F811
     script, key = forms[form], f"none {form}"
     assert script.ask("ACQUIRE", [key], 0, "AT", NOW, "ID", "x", LEASES) == [1, 3, 3, 0, 0, 0, 0, None]

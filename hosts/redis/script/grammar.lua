@@ -61,6 +61,13 @@ local function duration(reader, expected)
 	return n
 end
 
+local function check_listed(reader, start, most, who)
+	if most > notation.most_listed then
+		fail(reader, start, 'expected at most ' .. notation.most_listed .. ' ' .. who ..
+			' in a script: more need the module, or a server')
+	end
+end
+
 -- The value of an option; what it says.
 local function value(reader, name, window)
 	local start = reader.at
@@ -114,6 +121,7 @@ local function options(reader, algorithm, most, window)
 end
 
 local function rate(reader, algorithm)
+	local start = reader.at
 	local most = quota(reader, 'expected a quota such as 100 or 5k')
 	expect(reader, '/', "expected '/' and a window such as 1m (multipliers: k, M, G)")
 	local unit = reader.text:match('^%l+', reader.at)
@@ -122,8 +130,8 @@ local function rate(reader, algorithm)
 			'server, since a script has no time zones')
 	end
 	local window = duration(reader, 'expected a window such as 10s or 1m')
-	if algorithm == 'distinct' and most > 1024 then
-		fail(reader, 10, 'expected at most 1024 members in a script: more need the module, or a server')
+	if algorithm == 'distinct' then
+		check_listed(reader, start, most, 'members')
 	end
 	options(reader, algorithm, most, window)
 	local leaky = algorithm == 'leaky-bucket'
@@ -151,9 +159,11 @@ return function(text, number)
 		expect(reader, ' ', 'expected a space and a quota such as 100/1m')
 	end
 	if algorithm == 'concurrency' then
-		quota(reader, 'expected how many may be in flight, such as 20')
+		local start = reader.at
+		local most = quota(reader, 'expected how many may be in flight, such as 20')
 		expect(reader, ' lease ', "expected the option 'lease' and its duration, such as lease 30s")
 		duration(reader, 'expected how long a lease lasts, such as 30s')
+		check_listed(reader, start, most, 'in flight')
 	else
 		rate(reader, algorithm)
 	end

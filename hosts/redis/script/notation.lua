@@ -10,6 +10,9 @@
 -- counter is: counter.lua), and, where it has them, burst (or queue), fine (a bucket that is counted in microseconds),
 -- precision (ms), parts (W / P), edge.
 local MOST = 4294967295
+-- The largest quota of a limit that keeps a list of who is counted, which each call reads and writes (leases.lua,
+-- members.lua).
+local MOST_LISTED = 1024
 
 -- As src/algo/traits.h lists them.
 local WORDS = 'sliding-window, fixed-window, sliding-buckets, sliding-log, token-bucket, leaky-bucket, concurrency, ' ..
@@ -76,7 +79,7 @@ local function options(limit, rest)
 		limit.fine = limit.capacity <= most_capacity(limit.window * 1000)
 		return (kind == 'K' or limit.burst > 0 or limit.quota == 0) and limit.capacity <= most_capacity(limit.window)
 	end
-	return limit.kind ~= 'D' or limit.quota <= 1024
+	return kind ~= 'D' and kind ~= 'N' or limit.quota <= MOST_LISTED
 end
 
 -- The name of the field of a limit's counter. Windows have 12 digits at most, which .. writes out in full.
@@ -110,7 +113,8 @@ local function parse(text)
 	end
 	local limit = {kind = kind, steps = steps_of(kind), quota = quota, window = window, capacity = quota, field = false,
 		held_field = false}
-	if (rest ~= '' or kind == 'S' or kind == 'T' or kind == 'K' or kind == 'D') and not options(limit, rest) then
+	local checked = rest ~= '' or kind == 'S' or kind == 'T' or kind == 'K' or kind == 'D' or kind == 'N'
+	if checked and not options(limit, rest) then
 		return nil
 	end
 	limit.field = field_of(limit)
@@ -133,4 +137,4 @@ local function read(text)
 	return limit
 end
 
-return {read = read, field_of = field_of, most_capacity = most_capacity, words = WORDS}
+return {read = read, field_of = field_of, most_capacity = most_capacity, most_listed = MOST_LISTED, words = WORDS}
