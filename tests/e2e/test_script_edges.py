@@ -67,6 +67,17 @@ def test_a_limit_takes_nothing_from_the_one_before_it(forms, form, buckets):  # 
             assert again[:4] == [0, 2, 2, -1] and again[4] == reply[4]
 
 
+# ---- what the library keeps ------------------------------------------------------------------------------------------
+
+def test_long_texts_of_limits_are_not_kept(scripts_folder):  # noqa: F811
+    """What was read stays with the library, outside maxmemory: 1,000 texts of 60 KB would be 60 MB."""
+    with Guest() as one:
+        script = Script(client_of(one), scripts_folder, "function")
+        for n in range(1000):
+            assert script.ask("PEEK", ["k"], 1, "AT", NOW, "0" * 60000 + f"{n + 1}/1h")[:2] == [1, n + 1]
+        assert script.client.info("memory")["used_memory_vm_functions"] < 10_000_000
+
+
 # ---- leases and members ----------------------------------------------------------------------------------------------
 
 LEASES = "concurrency 3 lease 1s"

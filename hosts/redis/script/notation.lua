@@ -125,10 +125,11 @@ end
 local cached = 0
 
 -- The limit that a text says; nil where grammar.lua knows what is wrong. Where the library stays between calls, what
--- was read is kept in `limits`, by its text: nothing that a call changes.
+-- was read is kept in `limits`, by its text: nothing that a call changes. Texts above 128 bytes, of leading zeros, are
+-- not: what is kept is no part of maxmemory.
 local function read(text)
 	local limit = limits and limits[text] or parse(text)
-	if limits and limit and not limits[text] then
+	if limits and limit and #text <= 128 and not limits[text] then
 		if cached >= 1024 then
 			limits, cached = {}, 0
 		end
