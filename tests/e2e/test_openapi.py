@@ -13,6 +13,8 @@ POLICY = """
 limits:
   - {name: login, key: ip, limit: sliding-log 2/1m}
   - {name: seen, key: ip, limit: 1/1h, observe: true}
+  - {name: priced, when: {path: /priced}, key: ip, limit: 9/1h, on-error: local,
+     cost: [{when: {method: PUT}, cost: 2}, header x-cost]}
 """
 # of those by any method one is told
 ALLOWED = {"ALLOW_POST": {"post"}, "ALLOW_GET": {"get"}, "ALLOW_BOTH": {"get", "post"},

@@ -68,16 +68,14 @@ static void put_terms(struct sl_out *out, const struct sl_policy_limit *limit) {
 
 /* {"cost":5,"header":"x-cost","routes":2}, or null: 0 is what the request costs, which 1 is where nobody says it. */
 static void put_cost(struct sl_out *out, const struct sl_policy_cost *cost) {
-	sl_out_str(out, ",\"cost\":");
 	if (!cost->on) {
-		sl_out_str(out, "null");
+		sl_json_put_null(out, "cost");
 		return;
 	}
-	sl_out_str(out, "{\"cost\":");
-	sl_out_u64(out, cost->cost);
-	put_text_or_null(out, ",\"header\":", cost->header);
-	sl_out_str(out, ",\"routes\":");
-	sl_out_u64(out, cost->route_count);
+	sl_json_open(out, "cost", '{');
+	sl_json_put_u64(out, "cost", cost->cost);
+	put_text_or_null(out, "header", cost->header);
+	sl_json_put_u64(out, "routes", cost->route_count);
 	sl_out_char(out, '}');
 }
 
