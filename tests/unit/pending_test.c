@@ -113,6 +113,7 @@ static void line_open(struct line *line, const struct sl_door *door, struct else
 	line->context.match_buffer = malloc(SLUICE_MATCH_BYTES_MAX);
 	line->context.remote = there != NULL ? &there->remote : NULL;
 	line->context.connection_id = 1;
+	line->context.stats = calloc(1, sizeof *line->context.stats);
 	line->state = door->open(&line->context);
 }
 
@@ -120,6 +121,7 @@ static void line_close(struct line *line) {
 	line->door->close(line->state);
 	sl_pending_free_all(line->ready);
 	sl_door_context_free(&line->context);
+	free(line->context.stats);
 	sl_buffer_free(&line->out);
 	free(line->kept);
 	free(line->context.match_buffer);
@@ -289,6 +291,7 @@ static void compare(const struct sl_door *door, request_fn *make, uint64_t seed,
 		assert_memory_equal(here.out.data, remote.out.data, here.out.len);
 		assert_int_equal(here.context.commands, remote.context.commands);
 		assert_int_equal(here.kept_len, remote.kept_len);
+		assert_int_equal(here.context.stats->errors[door->transport], remote.context.stats->errors[door->transport]);
 	}
 	assert_true(there.sent > 0);
 	line_close(&here);

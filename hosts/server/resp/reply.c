@@ -22,9 +22,9 @@ static void append_number(struct sl_resp_turn *turn, char type, int64_t value) {
 void sl_reply_error(struct sl_resp_turn *turn, const char *format, ...) {
 	char line[SL_RESP_REPLY_BYTES_MAX * 2] = "-";
 	va_list arguments;
-	if (turn->context->stats != NULL)
-		sl_count(&turn->context->stats->errors[SL_TRANSPORT_RESP], 1);
 	sl_resp_flush(turn);
+	if (turn->context->stats != NULL && !turn->waits) /* where it waits, all of this is done again */
+		sl_count(&turn->context->stats->errors[SL_TRANSPORT_RESP], 1);
 	va_start(arguments, format);
 	int written = vsnprintf(line + 1, sizeof line - 3, format, arguments);
 	va_end(arguments);
