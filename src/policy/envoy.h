@@ -26,6 +26,8 @@ enum {
 	SL_ENVOY_ENDS_MAX = 256,               /* different lengths around the stars of a level's keys, or a key's values */
 	SL_ENVOY_REPLACES_MAX = 64,            /* of one rule */
 	SL_ENVOY_WHY_BYTES_MAX = 2048,
+	/* of a key before it is folded: what there is, and one entry more, each text encoded; with separators */
+	SL_ENVOY_KEY_ROOM = (3 + 2 * 3) * SLUICE_KEY_BYTES_MAX + 8,
 	SL_ENVOY_METRIC_BYTES_MAX = 512,       /* of what a rule is counted under; longer ones go without values, or cut */
 	SL_ENVOY_NEAR_PERCENT = 80,            /* of a quota, from which on a hit is near the limit: theirs */
 };
@@ -93,7 +95,7 @@ struct sluice_bytes sl_policy_envoy_value(const struct sluice_policy *policy, co
                                           uint32_t i, struct sluice_bytes value);
 
 /* The key of a descriptor's counter: its domain and all its entries, in their order; one that grows long is folded on
- * the way. At most `room` bytes in `to`, for which SLUICE_KEY_BYTES_MAX * 8 suffices.
+ * the way. At most `room` bytes in `to`, for which SL_ENVOY_KEY_ROOM suffices.
  *  found  the rule whose values are counted, some of which share a threshold; NULL: the entries' own */
 struct sluice_bytes sl_policy_envoy_key(const struct sluice_policy *policy, const struct sl_envoy_found *found,
                                         struct sluice_bytes domain, const struct sluice_bytes *pairs, uint32_t count,

@@ -351,6 +351,20 @@ static void test_metric_names(void **state) {
 
 #define TEST(test, set_up) cmocka_unit_test_setup_teardown(test, set_up, teardown)
 
+/* A name is as long as its file: the first 512 bytes are told, whole characters. */
+static void test_long_names(void **state) {
+	char name[700], yaml[900], told[600];
+	(void)state;
+	memset(name, 'n', 511);
+	snprintf(name + 511, sizeof name - 511, "\xc3\xa4 and more");
+	snprintf(yaml, sizeof yaml,
+	         "domain: long\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 3, name: '%s'}}]\n",
+	         name);
+	add(yaml);
+	snprintf(told, sizeof told, "OK | ok %.511s 3/d r2 t86400", name);
+	expect("long k=1", told);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(test_which_rule, setup),    TEST(test_counters, setup),        TEST(test_windows, setup),
@@ -358,6 +372,7 @@ int main(void) {
 		TEST(test_overrides, setup),     TEST(test_refunds, setup),         TEST(test_ours, setup),
 		TEST(test_too_many, setup),      TEST(test_values, setup),          TEST(test_metric_names, setup),
 		TEST(test_beside, setup_beside), TEST(test_sliding, setup_sliding), TEST(test_count_denied, setup_counting),
+		TEST(test_long_names, setup),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/door_resp.h"
 
 #include "hosts/server/resp/resp.h"
+#include "policy/envoy.h"
 
 static const char no_policy[] = "limits: []\n";
 static const char of_paths[] = "limits:\n"
@@ -81,10 +82,36 @@ static void test_a_limit_too_many_takes_no_room_for_its_key(void **state) {
 	free(bytes);
 }
 
+/* The key of a rule is folded entry by entry; before, its domain and the first entry stand there whole, encoded. */
+static void test_the_longest_key_of_a_rule(void **state) {
+	enum { LEN = SLUICE_KEY_BYTES_MAX };
+	static char yaml[4 * LEN], bytes[8 * LEN];
+	char text[LEN + 1];
+	struct client client;
+	struct sluice_problems problems;
+	(void)state;
+	memset(text, '=', LEN);
+	text[LEN] = '\0';
+	client_open(&client, "envoy: {config: /x}\n");
+	snprintf(yaml, sizeof yaml,
+	         "domain: '%s'\ndescriptors:\n  - key: '%s'\n    rate_limit: {unit: day, requests_per_unit: 1}\n", text,
+	         text);
+	struct sluice_policy *policy = (struct sluice_policy *)client.context.policy; /* nobody else has it yet */
+	assert_int_equal(sl_policy_envoy_add(policy, "f.yaml", sl_str(yaml), &problems), SLUICE_OK);
+	sluice_problems_free(&problems);
+	snprintf(bytes, sizeof bytes, "*4\r\n$11\r\nSLUICE.RULE\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", LEN,
+	         text, LEN, text, LEN, text);
+	const char *answer = client_ask(&client, bytes);
+	assert_memory_equal(answer, "*16\r\n", 5);
+	assert_non_null(strstr(answer, "\r\n$1024\r\n%3D%3D"));
+	client_close(&client);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limits_of_commands_that_join_no_batch),
 		cmocka_unit_test(test_a_limit_too_many_takes_no_room_for_its_key),
+		cmocka_unit_test(test_the_longest_key_of_a_rule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 
 enum {
 	SHOWN_MAX = SL_RLS_GROUPS * SLUICE_ITEMS_MAX,
+	NAME_TOLD_MAX = 512,
 	WINDOWS_MAX = 10000, /* a bucket that takes longer to fill than any unit is has none; and nothing overflows */
 };
 
@@ -122,8 +123,19 @@ void sl_rls_status_name(struct sl_rls_status *status, const struct sl_headers_li
 	status->unit = unit_of(limit->limit, quota);
 }
 
+/* A file may make a name as long as itself: so much of it is told that all statuses of a request fit its answer. */
+static struct sluice_bytes name_told(struct sluice_bytes name) {
+	const char *p = name.data;
+	if (name.len <= NAME_TOLD_MAX)
+		return name;
+	size_t len = NAME_TOLD_MAX;
+	while (len != 0 && (p[len] & 0xc0) == 0x80)
+		len--;
+	return sl_slice(p, len);
+}
+
 void sl_rls_status_name_rule(struct sl_rls_status *status, const struct sl_envoy_rule *rule) {
-	status->name = rule->name;
+	status->name = name_told(rule->name);
 	if (rule->own)
 		return;
 	status->requests = rule->requests;

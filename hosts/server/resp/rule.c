@@ -8,7 +8,7 @@
 #include "hosts/server/resp/resp.h"
 #include "policy/envoy.h"
 
-enum { FIRST_PAIR = 2, KEY_ROOM = SLUICE_KEY_BYTES_MAX * 8 };
+enum { FIRST_PAIR = 2 };
 
 struct descriptor {
 	struct sluice_bytes domain, pairs[2 * SL_ENVOY_DEPTH_MAX];
@@ -53,7 +53,7 @@ void sl_resp_rule(struct sl_resp_turn *turn) {
 	const struct sluice_policy *policy = turn->context->policy;
 	struct descriptor descriptor;
 	struct sl_envoy_found found;
-	char why[SL_ENVOY_WHY_BYTES_MAX], key[KEY_ROOM];
+	char why[SL_ENVOY_WHY_BYTES_MAX], key[SL_ENVOY_KEY_ROOM];
 	if (!read_descriptor(turn, &descriptor))
 		return;
 	sl_policy_envoy_find(policy, descriptor.domain, descriptor.pairs, descriptor.count, &found);
@@ -67,8 +67,8 @@ void sl_resp_rule(struct sl_resp_turn *turn) {
 		put_limit(turn, rule);
 	if (!applies)
 		return;
-	put_text(turn, "key",
-	         sl_policy_envoy_key(policy, &found, descriptor.domain, descriptor.pairs, descriptor.count, key, KEY_ROOM));
+	put_text(turn, "key", sl_policy_envoy_key(policy, &found, descriptor.domain, descriptor.pairs, descriptor.count,
+	                                          key, sizeof key));
 	put_truth(turn, "shadow", rule->shadow);
 	put_truth(turn, "quota", rule->quota);
 	put_truth(turn, "count-denied", rule->shown.has_terms);
