@@ -88,23 +88,26 @@ void slr_request_end(struct slr_request *request) {
 		slr_FreeString(request->context, made[--made_count]);
 }
 
+/* Of what is held: not of an observed limit that has denied by a bound, whose key no ticket can say. */
 struct sluice_bytes slr_ticket_of(const struct slr_request *request) {
 	const struct slr_call *call = request->call;
 	static char text[SL_TICKET_BYTES_MAX], names[SLUICE_ITEMS_MAX][SLUICE_NAME_BYTES_MAX + 1];
 	const char *named[SLUICE_ITEMS_MAX];
 	struct sluice_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_item items[SLUICE_ITEMS_MAX];
+	uint32_t count = 0;
 	for (uint32_t i = 0; i < call->asked.item_count; i++) {
-		items[i] = slr_item_said(call, i, &limits[i]);
+		if (call->items[i].bound != SLUICE_BOUND_NONE)
+			continue;
+		items[count] = slr_item_said(call, i, &limits[count]);
 		struct sluice_bytes name = request->command->names[i];
 		bool has_name = (request->command->named & 1u << i) != 0 && sl_rule_has(call->items[i].limit, SL_HAS_COUNTER);
-		named[i] = has_name ? names[i] : NULL;
+		named[count] = has_name ? names[count] : NULL;
 		if (has_name)
-			memcpy(names[i], name.data, name.len);
-		names[i][has_name ? name.len : 0] = '\0';
+			memcpy(names[count], name.data, name.len);
+		names[count++][has_name ? name.len : 0] = '\0';
 	}
-	return sl_slice(
-		text, sl_ticket_write(text, call->id, slr_arg(request, 1), items, named, call->asked.item_count));
+	return sl_slice(text, sl_ticket_write(text, call->id, slr_arg(request, 1), items, named, count));
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */

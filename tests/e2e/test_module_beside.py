@@ -188,6 +188,16 @@ def test_effects_say_what_has_changed_and_no_more(redises, still):
         assert sent("SLUICE.RELEASE", "leases", "nobody", "AT", NOW + 3000, LEASES) <= 14
 
 
+def test_a_ticket_says_no_longer_key_than_it_can(redises):
+    """What an observed limit would hold for such a key is not held: it denies by the bound `key`, and nobody."""
+    with redises().resp() as client:
+        answer = client.call("SLUICE.RESERVE", "k", 1, 1000, RESERVED[0], "KEY", "z" * 70_000, "OBSERVED", RESERVED[0])
+        assert answer[:3] == [1, 5000, 4999]
+        assert client.call("SLUICE.COMMIT", "k", answer[7], 3)[:3] == [1, 5000, 4997]
+        answer = client.call("SLUICE.RESERVE", "k", 1, 1000, RESERVED[0], "KEY", "z" * 70_000, RESERVED[0])
+        assert answer[0] == 0 and answer[3] == -1
+
+
 def test_a_key_lives_as_long_as_a_lease(redises):
     clock = Clock(MANY_YEARS_MS)
     one = redises(clock=clock)
