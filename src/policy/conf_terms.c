@@ -50,8 +50,7 @@ void sl_conf_needs_module(struct sl_conf *conf, const struct sl_yaml *node, cons
 	if (redis->address_count == 0 || redis->via == SL_VIA_MODULE)
 		return;
 	if (redis->via == SL_VIA_SCRIPT)
-		sl_report_error(conf->report, node->place, "%s needs Sluice's module on the nodes: via: script can't do it",
-		                what);
+		sl_report_error(conf->report, node->place, SL_NEEDS_MODULE_TEXT, what);
 	else
 		sl_report_warning(conf->report, node->place,
 		                  "%s needs Sluice's module on the nodes: via: module makes sure of it", what);
@@ -65,33 +64,37 @@ static bool fits_script(const struct sluice_limit *limit) {
 	       limit->derived[SL_CAPACITY] + 1 <= (((uint64_t)1 << 53) - 1) / window_ms;
 }
 
-enum { NEEDS_CALENDAR = 1, NEEDS_SPREAD = 2, NEEDS_MANY = 4, NEEDS_WIDE = 8, NEEDS_LEASES = 16 };
 /* A call to a script reads and writes all leases of a counter (hosts/redis/script/notation.lua). */
 enum { SCRIPT_LEASES_MAX = 1024 };
 
-/* What of a limit's notation needs the module. */
+/* What of a limit's notation may need the module: bits, in the order of the texts. */
+enum { NEEDS_CALENDAR = 1, NEEDS_SPREAD = 2, NEEDS_MANY = 4, NEEDS_LEASES = 8, NEEDS_WIDE = 16 };
+static const char *const needing[] = {"a window of the calendar", "spread", "distinct above 1,024",
+                                      "concurrency above 1,024",
+                                      "a bucket of so large a burst over so long a window"};
+
 static uint32_t needs_of(const struct sluice_limit *limit) {
 	return (limit->calendar != SLUICE_CALENDAR_NONE ? NEEDS_CALENDAR : 0) |
 	       (sl_rule_spreads(limit) ? NEEDS_SPREAD : 0) | (sl_distinct_error(limit) != 0 ? NEEDS_MANY : 0) |
-	       (fits_script(limit) ? 0 : NEEDS_WIDE) |
-	       (sl_rule_has(limit, SL_TAKES_LEASE) && limit->quota > SCRIPT_LEASES_MAX ? NEEDS_LEASES : 0);
+	       (sl_rule_has(limit, SL_TAKES_LEASE) && limit->quota > SCRIPT_LEASES_MAX ? NEEDS_LEASES : 0) |
+	       (fits_script(limit) ? 0 : NEEDS_WIDE);
 }
 
 static void report_needs(struct sl_conf *conf, const struct sl_yaml *node, uint32_t needs) {
-	if ((needs & NEEDS_CALENDAR) != 0)
-		sl_conf_needs_module(conf, node, "a window of the calendar");
-	if ((needs & NEEDS_SPREAD) != 0)
-		sl_conf_needs_module(conf, node, "spread");
-	if ((needs & NEEDS_MANY) != 0)
-		sl_conf_needs_module(conf, node, "distinct above 1,024");
-	if ((needs & NEEDS_LEASES) != 0)
-		sl_conf_needs_module(conf, node, "concurrency above 1,024");
-	if ((needs & NEEDS_WIDE) != 0)
-		sl_conf_needs_module(conf, node, "a bucket of so large a burst over so long a window");
+	for (uint32_t i = 0; i < sizeof needing / sizeof *needing; i++)
+		if ((needs >> i & 1) != 0)
+			sl_conf_needs_module(conf, node, needing[i]);
 }
 
 void sl_conf_limit_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit) {
 	report_needs(conf, node, needs_of(limit));
+}
+
+const char *sl_beyond_script(const struct sl_redis_settings *redis, const struct sluice_limit *limit) {
+	uint32_t needs = needs_of(limit);
+	if (redis->address_count == 0 || redis->via != SL_VIA_SCRIPT || needs == 0)
+		return NULL;
+	return needing[__builtin_ctz(needs)];
 }
 
 static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {

@@ -19,4 +19,9 @@ void sl_conf_needs_module(struct sl_conf *conf, const struct sl_yaml *node, cons
 /* The same of what a limit's notation says. */
 void sl_conf_limit_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit);
 
+/* What of a limit's notation needs the module, for SL_NEEDS_MODULE_TEXT, where the counters are in a Redis that is to
+ * do without it; else NULL. */
+const char *sl_beyond_script(const struct sl_redis_settings *redis, const struct sluice_limit *limit);
+#define SL_NEEDS_MODULE_TEXT "%s needs Sluice's module on the nodes: via: script can't do it"
+
 #endif

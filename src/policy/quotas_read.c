@@ -8,6 +8,7 @@
 
 #include "algo/override.h"
 #include "base/assert.h"
+#include "policy/conf_terms.h"
 #include "policy/key.h"
 #include "policy/report.h"
 
@@ -118,6 +119,12 @@ static bool add_limit(struct reader *reader, struct sluice_bytes notation, size_
 		char text[SLUICE_LIMIT_TEXT_MAX], message[SLUICE_LIMIT_TEXT_MAX + 128];
 		sluice_limit_print(&shown->limit, text);
 		snprintf(message, sizeof message, "expected unlimited, or another quota for the counters of %s: %s", text, why);
+		return fail(reader, column, message);
+	}
+	const char *beyond = sl_beyond_script(&reader->policy->settings.redis, limit);
+	if (beyond != NULL) {
+		char message[128];
+		snprintf(message, sizeof message, SL_NEEDS_MODULE_TEXT, beyond);
 		return fail(reader, column, message);
 	}
 	reader->notations[reader->limit_count] = sl_pool_text(&reader->policy->pool, notation);

@@ -17,6 +17,10 @@ static const char one_part[] = "limits:\n- {name: n, key: user | ip | \"none\", 
 							   "   overrides: [{when: {plan: pro}, limit: 50/1m}]}\n";
 static const char two_parts[] = "limits:\n- {name: n, key: [org, user | ip], limit: 5/1m, overrides-from: q.csv}\n";
 
+static const char by_script[] = "store: {redis: [\"127.0.0.1:1\"], via: script}\n"
+								"limits:\n- {name: n, key: user | ip, limit: concurrency 5 lease 9s,\n"
+								"   overrides-from: q.csv}\n";
+
 static struct sluice_policy *load(const char *yaml) {
 	struct sluice_policy *policy = NULL;
 	assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
@@ -102,6 +106,8 @@ static void test_what_is_refused(void **state) {
 		{one_part, "ip=10.0.0.1,7/1m\nip=10.0.0.1:80,8/1m\n", 2, 1, "duplicate key: line 1 has it"},
 		{two_parts, "alice,7/1m\n", 1, 1, "expected the key of a request"},
 		{two_parts, "org=x,7/1m\n", 1, 1, "expected the key of a request"},
+		{by_script, "alice,concurrency 9 lease 9s\nbob,concurrency 1025 lease 9s\n", 2, 5,
+	     "concurrency above 1,024 needs Sluice's module"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
