@@ -4,9 +4,12 @@
  * as the library does or, where a loop of this process has the same store open, by asking again. One of a loop waits
  * nowhere: it answers None, and is asked again by last() when its time is over.
  *
- * The GIL is given up where a call may wait for another process: by stores that are shared, or in a file. There each
- * call is counted in `active`, and close() while one is under way only marks the limiter: the last one frees it. A
- * private store is waited for by nobody, and giving up the GIL would cost a third of a check. */
+ * Each call is counted in `active`, and close() while one is under way only marks the limiter: the last one frees it.
+ * For a call may run code of Python: of the caller's types, of finalizers wherever it makes an object, of other threads
+ * meanwhile. Any of it may close the limiter.
+ *
+ * The GIL is given up where a call may wait for another process: by stores that are shared, or in a file. A private
+ * store is waited for by nobody, and giving up the GIL would cost a third of a check. */
 #include "bindings/python/src/core.h"
 
 #include "base/out.h"
@@ -22,7 +25,7 @@ struct limiter {
 	struct sl_limiter *limiter; /* NULL: not opened, or closed */
 	const struct core *core;    /* the module's, which is held by `module` */
 	PyObject *module, *clock;   /* clock NULL: the store's own */
-	uint32_t active;            /* calls under way without the GIL */
+	uint32_t active;            /* calls under way */
 	bool may_wait, closing;
 	bool parks; /* it is a loop's: None where it is to be asked again */
 	uint8_t on_error;
@@ -53,16 +56,27 @@ static void end(struct limiter *l) {
 	Py_END_ALLOW_THREADS
 }
 
-/* Begins and ends a call without the GIL. */
-static PyThreadState *give_up(struct limiter *l) {
+/* Begins a call: until it ends, `l->limiter` stays. False with an exception set: it is closed. */
+static bool enter(struct limiter *l) {
+	if (!is_open(l))
+		return false;
 	l->active++;
-	return PyEval_SaveThread();
+	return true;
 }
 
-static void take_back(struct limiter *l, PyThreadState *thread) {
-	PyEval_RestoreThread(thread);
+static void leave(struct limiter *l) {
 	if (--l->active == 0 && l->closing)
 		end(l);
+}
+
+/* Gives up the GIL, if it may wait. */
+static PyThreadState *give_up(const struct limiter *l) {
+	return l->may_wait ? PyEval_SaveThread() : NULL;
+}
+
+static void take_back(PyThreadState *thread) {
+	if (thread != NULL)
+		PyEval_RestoreThread(thread);
 }
 
 /* ---- a plain check ----------------------------------------------------------------------------------------------- */
@@ -87,7 +101,8 @@ static bool read_cost(const struct core *core, PyObject *const *args, Py_ssize_t
 	return true;
 }
 
-/* A list of texts as a tuple, which is the caller's to release, and what they are; NULL: the long way. */
+/* A list of texts as a tuple, which is the caller's to release, and what they are; NULL: the long way, or an exception
+ * is set. */
 static PyObject *read_set(struct limiter *l, PyObject *object, struct sl_set *set) {
 	struct sluice_bytes texts[SLUICE_ITEMS_MAX];
 	PyObject *tuple = PyTuple_Check(object) || PyList_Check(object) ? PySequence_Tuple(object) : NULL;
@@ -97,7 +112,7 @@ static PyObject *read_set(struct limiter *l, PyObject *object, struct sl_set *se
 		PyObject *text = PyTuple_GetItem(tuple, i);
 		good = PyUnicode_Check(text) && bytes_of(text, &texts[i]);
 	}
-	if (good && sl_limiter_set(l->limiter, texts, (uint32_t)count, set))
+	if (good && is_open(l) && sl_limiter_set(l->limiter, texts, (uint32_t)count, set)) /* reading may have closed it */
 		return tuple;
 	Py_XDECREF(tuple);
 	return NULL;
@@ -110,10 +125,9 @@ static PyObject *check_set(struct limiter *l, PyObject *limits, struct sluice_by
 	PyObject *result = NULL, *tuple = read_set(l, limits, &set);
 	if (tuple == NULL)
 		return NULL;
-	PyThreadState *thread = l->may_wait ? give_up(l) : NULL;
+	PyThreadState *thread = give_up(l);
 	sluice_err err = sl_limiter_check_set(l->limiter, &set, key, cost, &decision);
-	if (thread != NULL)
-		take_back(l, thread);
+	take_back(thread);
 	if (err == SLUICE_OK)
 		result = result_of(l->core, &decision, decision.allowed ? cost : 0, tuple);
 	Py_DECREF(tuple);
@@ -125,20 +139,15 @@ static PyObject *check_plain(struct limiter *l, PyObject *const *args, Py_ssize_
 	struct sluice_bytes key, limit;
 	struct sluice_decision decision;
 	uint32_t cost;
-	sluice_err err;
 	if (!read_cost(l->core, args, count, names, &cost) || !bytes_of(args[0], &key))
 		return NULL;
 	if (!PyUnicode_Check(args[1]))
 		return check_set(l, args[1], key, cost);
 	if (!bytes_of(args[1], &limit))
 		return NULL;
-	if (l->may_wait) {
-		PyThreadState *thread = give_up(l);
-		err = sl_limiter_check(l->limiter, key, limit, cost, &decision);
-		take_back(l, thread);
-	} else {
-		err = sl_limiter_check(l->limiter, key, limit, cost, &decision);
-	}
+	PyThreadState *thread = give_up(l);
+	sluice_err err = sl_limiter_check(l->limiter, key, limit, cost, &decision);
+	take_back(thread);
 	return err == SLUICE_OK ? result_of(l->core, &decision, decision.allowed ? cost : 0, args[1]) : NULL;
 }
 
@@ -171,12 +180,12 @@ static PyObject *told_of(struct limiter *l, const struct asked *asked, const str
 }
 
 /* Without the GIL, if it may wait. Another limiter of this process may be a loop: then nobody waits in the library. */
-static bool decide_patiently(const struct limiter *l, struct sl_limiter *limiter, struct sl_asked *asked,
-                             struct sl_told *told, struct sl_failure *failure) {
+static bool decide_patiently(const struct limiter *l, struct sl_asked *asked, struct sl_told *told,
+                             struct sl_failure *failure) {
 	const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000};
 	for (uint32_t waited_ms = 0;; waited_ms += AGAIN_MS) {
 		asked->last |= !l->parks && waited_ms >= l->timeout_ms;
-		if (sl_limiter_decide(limiter, asked, told, failure))
+		if (sl_limiter_decide(l->limiter, asked, told, failure))
 			return true;
 		if (l->parks || asked->last || !failure->again)
 			return false;
@@ -190,20 +199,14 @@ static PyObject *decide(struct limiter *l, struct asked *asked) {
 	bool good;
 	if (l->clock != NULL && (asked->asked.now = instant_of(l->core, l->clock)) == 0)
 		return NULL;
-	if (!is_open(l)) /* the clock may have closed it */
+	if (!is_open(l)) /* reading, or the clock, may have closed it */
 		return NULL;
-	PyThreadState *thread = l->may_wait ? give_up(l) : NULL;
-	struct sl_limiter *limiter = l->limiter;
-	good = decide_patiently(l, limiter, &asked->asked, &told, &failure);
-	if (thread != NULL) {
-		PyEval_RestoreThread(thread);
-		l->active--;
-	}
+	PyThreadState *thread = give_up(l);
+	good = decide_patiently(l, &asked->asked, &told, &failure);
+	take_back(thread);
 	PyObject *result = good ? told_of(l, asked, &told) : failed(l, asked, &failure);
 	if (good)
-		sl_told_end(limiter, &told);
-	if (l->active == 0 && l->closing)
-		end(l);
+		sl_told_end(l->limiter, &told);
 	return result;
 }
 
@@ -211,24 +214,29 @@ static PyObject *ask(PyObject *self, enum sl_operation operation, PyObject *cons
                      PyObject *names, bool last) {
 	struct limiter *l = self_of(self);
 	PyObject *result = NULL;
-	if (!is_open(l))
-		return NULL;
 	struct asked *asked = PyMem_Malloc(sizeof *asked);
 	if (asked == NULL)
 		return PyErr_NoMemory();
+	if (!enter(l)) {
+		PyMem_Free(asked);
+		return NULL;
+	}
 	if (asked_read(asked, l->core, operation, args, count, names)) {
 		asked->asked.last = last;
 		result = decide(l, asked);
 	}
 	asked_end(asked);
 	PyMem_Free(asked);
+	leave(l);
 	return result;
 }
 
 static PyObject *limiter_check(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names) {
 	struct limiter *l = self_of(self);
 	if (l->clock == NULL && l->limiter != NULL && !l->closing && count >= 2) {
+		l->active++;
 		PyObject *result = check_plain(l, args, count, names);
+		leave(l);
 		if (result != NULL || PyErr_Occurred() != NULL)
 			return result;
 	}
@@ -266,15 +274,16 @@ static PyObject *limiter_reload(PyObject *self, PyObject *policy) {
 	struct limiter *l = self_of(self);
 	struct sluice_bytes text;
 	struct sl_failure failure;
-	if (!is_open(l))
-		return NULL;
 	if (!bytes_of(policy, &text)) {
 		PyErr_Format(PyExc_TypeError, "policy: expected YAML or a path, found %R", policy);
 		return NULL;
 	}
-	PyThreadState *thread = give_up(l);
+	if (!enter(l))
+		return NULL;
+	PyThreadState *thread = PyEval_SaveThread(); /* it reads a file */
 	bool good = sl_limiter_reload(l->limiter, text, &failure);
-	take_back(l, thread);
+	take_back(thread);
+	leave(l);
 	if (!good)
 		return raise_failure(l->core, &failure);
 	Py_INCREF(Py_None);
@@ -305,17 +314,18 @@ static PyObject *limiter_holders(PyObject *self, PyObject *args) {
 	PyObject *key, *limit;
 	sluice_ns now = 0;
 	uint32_t count;
-	if (!PyArg_ParseTuple(args, "OO", &key, &limit) || !is_open(l))
+	if (!PyArg_ParseTuple(args, "OO", &key, &limit) || !is_open(l)) /* closed: told before what is wrong */
 		return NULL;
 	if (!bytes_of(key, &key_text) || !bytes_of(limit, &limit_text)) {
 		PyErr_SetString(PyExc_TypeError, "holders(): expected a key and a limit, str or bytes");
 		return NULL;
 	}
-	if ((l->clock != NULL && (now = instant_of(l->core, l->clock)) == 0) || !is_open(l))
+	if ((l->clock != NULL && (now = instant_of(l->core, l->clock)) == 0) || !enter(l))
 		return NULL;
-	PyThreadState *thread = give_up(l);
+	PyThreadState *thread = PyEval_SaveThread();
 	bool good = sl_limiter_holders(l->limiter, key_text, limit_text, now, &holders, &count, &failure);
-	take_back(l, thread);
+	take_back(thread);
+	leave(l);
 	PyObject *list = good ? list_of(holders, count) : raise_failure(l->core, &failure);
 	if (good)
 		free(holders);
@@ -327,11 +337,12 @@ static PyObject *limiter_counters(PyObject *self, PyObject *unused) {
 	struct limiter *l = self_of(self);
 	struct sluice_store_stats stats;
 	(void)unused;
-	if (!is_open(l))
+	if (!enter(l))
 		return NULL;
-	PyThreadState *thread = give_up(l);
+	PyThreadState *thread = PyEval_SaveThread();
 	sluice_store_stats(sl_limiter_store(l->limiter), &stats);
-	take_back(l, thread);
+	take_back(thread);
+	leave(l);
 	return PyLong_FromUnsignedLongLong(stats.slots_used - stats.slots_expired);
 }
 
@@ -377,7 +388,7 @@ PyObject *core_open(PyObject *module, PyObject *args) {
 	Py_END_ALLOW_THREADS
 	if (!good)
 		return raise_failure(core, &failure);
-	if (l->limiter != NULL) { /* opened by another thread meanwhile */
+	if (l->limiter != NULL || l->closing) { /* opened, or closed, by another thread meanwhile */
 		sl_limiter_close(limiter);
 		PyErr_SetString(PyExc_ValueError, "the limiter is open");
 		return NULL;

@@ -1,6 +1,6 @@
-"""The extension under AddressSanitizer and UndefinedBehaviorSanitizer: the tests of its values, threads and forks, the
-case list and random calls once more. Leaks are not looked for: Python keeps much until its end; a day of calls that
-leaves nothing behind is in test_package_limiter.py."""
+"""The extension under AddressSanitizer and UndefinedBehaviorSanitizer: the tests of its values, threads and forks, of
+code that runs inside a call, the case list and random calls once more. Leaks are not looked for: Python keeps much
+until its end; a day of calls that leaves nothing behind is in test_package_limiter.py."""
 import os
 import re
 import subprocess
@@ -12,7 +12,7 @@ import world
 import sluice
 
 BUILD = os.path.join("build", "address-undefined")
-TESTS = ("test_package_limiter.py", "test_package_cases.py", "test_package_random.py")
+TESTS = ("test_package_limiter.py", "test_package_reentry.py", "test_package_cases.py", "test_package_random.py")
 # Those that start many processes, or none with this extension.
 WITHOUT = "not 256th and not eight and not every_python and not a_day and not asyncio"
 
