@@ -173,8 +173,12 @@ static bool read_attributes(struct asked *asked, PyObject *object) {
 	if (asked->kept[1] == NULL)
 		return false;
 	for (Py_ssize_t i = 0; i < PyList_Size(asked->kept[1]); i++) {
-		PyObject *pair = PyList_GetItem(asked->kept[1], i), *name = PyTuple_GetItem(pair, 0),
-				 *value = PyTuple_GetItem(pair, 1);
+		PyObject *pair = PyList_GetItem(asked->kept[1], i);
+		if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) { /* of a mapping with items() of its own */
+			PyErr_Format(PyExc_TypeError, "attributes: expected pairs of a name and a value, found %R", pair);
+			return false;
+		}
+		PyObject *name = PyTuple_GetItem(pair, 0), *value = PyTuple_GetItem(pair, 1);
 		if (value == Py_None)
 			continue;
 		if (count == room) {

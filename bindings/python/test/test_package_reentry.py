@@ -139,3 +139,16 @@ def test_a_call_inside_a_call_and_a_close_after_it(run):
                 return super().__iter__()
         print(code(l.check, "k", Asking(LIMITS)))
         """) == ["True", "closed", "closed"]
+
+
+@pytest.mark.parametrize("items", ["[5]", "[['user', 'u']]", "[('user',)]", "[('user', 'u', 'v')]"])
+def test_attributes_that_are_no_pairs(run, items):
+    assert run(f"""
+        class Attributes(dict):
+            def items(self):
+                return {items}
+        try:
+            l.admit(Attributes())
+        except TypeError as error:
+            print(str(error).split(",")[0])
+        """) == "attributes: expected pairs of a name and a value".split()
