@@ -1,6 +1,7 @@
 // What callers pass, checked: everything below takes it as right. Messages say what was found and what is expected.
 'use strict';
 
+const {types} = require('node:util');
 const {misuse} = require('./errors.js');
 
 const COST_MAX = 4294967295;
@@ -20,18 +21,21 @@ function shown(value) {
 	return Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
-function isBytes(value) {
-	return value instanceof Uint8Array;
-}
+/** A proxy of one is none, nor what only inherits from one. */
+const isBytes = types.isUint8Array;
 
 function byteLength(value) {
 	return typeof value === 'string' ? Buffer.byteLength(value) : value.length;
 }
 
+/** Bytes are copied: the caller may change them while a call waits, and a subclass may run code, even another call,
+ * when it is asked for its length. */
 function keyOf(key, what = 'key') {
-	if (typeof key !== 'string' && !isBytes(key))
+	if (typeof key === 'string')
+		return key;
+	if (!isBytes(key))
 		throw misuse('bad-key', `${what}: expected a string or a Uint8Array, found ${shown(key)}`);
-	return key;
+	return new Uint8Array(key);
 }
 
 function costOf(cost, otherwise = 1, what = 'cost') {
@@ -128,7 +132,7 @@ function attributesOf(attributes) {
 			throw misuse('bad-argument', `attribute ${shown(name)}: expected a string, found ${shown(value)}`);
 		if (name === '' || byteLength(name) > 64)
 			throw misuse('bad-argument', `attribute ${shown(name)}: expected a name of 1 to 64 bytes`);
-		pairs.push([name, value]);
+		pairs.push([name, typeof value === 'string' ? value : new Uint8Array(value)]);
 	}
 	if (pairs.length === 0)
 		throw misuse('bad-argument', 'attributes: expected at least one, such as {user: \'ann\'}');

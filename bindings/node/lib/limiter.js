@@ -127,11 +127,12 @@ class Limiter {
 	/** Asks for a lease: a Lease, allowed or not. */
 	async acquire(key, limits, options) {
 		const asked = this.#acquiring(key, limits, options);
-		return Lease.of(this, await this.#later(asked), key, limits);
+		return Lease.of(this, await this.#later(asked), asked.key, asked.limits);
 	}
 
 	acquireSync(key, limits, options) {
-		return Lease.of(this, this.#now(this.#acquiring(key, limits, options)), key, limits);
+		const asked = this.#acquiring(key, limits, options);
+		return Lease.of(this, this.#now(asked), asked.key, asked.limits);
 	}
 
 	async release(key, limits, id) {
@@ -232,7 +233,7 @@ class Limiter {
 
 	#about(operation, key, limits) {
 		const asked = begun(operation, args.keyOf(key), this.#at());
-		asked.limits = args.limitsOf(key, limits);
+		asked.limits = args.limitsOf(asked.key, limits);
 		return asked;
 	}
 
@@ -260,7 +261,7 @@ class Limiter {
 	#held(operation, key, limits, id) {
 		const asked = begun(operation, args.keyOf(key), this.#at());
 		if (limits !== null) // a ticket says its limits itself
-			asked.limits = args.limitsOf(key, limits);
+			asked.limits = args.limitsOf(asked.key, limits);
 		asked.id = args.heldIdOf(id);
 		asked.ticketed = operation === 'COMMIT' || args.isTicket(id);
 		return asked;

@@ -148,6 +148,44 @@ it('a reply of the caller is never waited for while a call is decided', () => {
 	assert.equal(limiter({clock: () => 0.7}).checkSync('k', L).remaining, 9);
 });
 
+for (const name of ['in process', 'at a server'])
+	it(`${name}: bytes are read once, whatever runs meanwhile or changes them`, async () => {
+		const one = stores[name], calls = [];
+		class Bytes extends Uint8Array {
+			get length() {
+				calls.push(one.check('inner', [L, '20/1h'], {each: true}));
+				return 3;
+			}
+		}
+		await one.check(new Bytes(Buffer.from('outer')), '3/1d');
+		assert.equal((await one.peek('outer', '3/1d')).remaining, 2);
+		await Promise.all(calls);
+		await assert.rejects(one.check(new Proxy(Buffer.from('k'), {}), L), {code: 'bad-key'});
+		await assert.rejects(one.check(Object.create(Uint8Array.prototype), L), {code: 'bad-key'});
+		const key = Buffer.from('mine'), limits = ['concurrency 1 lease 1h'];
+		const asked = one.acquire(key, limits);
+		key.fill('x');
+		const lease = await asked;
+		limits[0] = 'concurrency 2 lease 1h';
+		assert.equal(lease.limit, 'concurrency 1 lease 1h');
+		assert.equal((await one.holders('mine', 'concurrency 1 lease 1h')).length, 1);
+		assert.equal(await lease.release(), 1);
+		assert.equal((await one.holders('mine', 'concurrency 1 lease 1h')).length, 0);
+	});
+
+it('a list of limits that closes the limiter when it is read', () => {
+	for (const at of ['length', '0', '1']) {
+		const one = new Limiter();
+		const closing = new Proxy([L, '20/1h'], {get: (list, name) => (name === at && one.close(), list[name])});
+		one.checkSync('k', [L, '20/1h']);
+		assert.throws(() => one.checkSync('k', closing), {code: 'closed'});
+		const other = new Limiter();
+		other.checkSync('k', ['7/1h']);
+		assert.throws(() => one.checkSync('k', [L, '20/1h']), {code: 'closed'});
+		other.close();
+	}
+});
+
 it('long attributes count as what they are', () => {
 	const one = limiter({policy: 'limits:\n  - {name: a, key: user, limit: 2/1h}\n'});
 	const long = 'x'.repeat(200000);
