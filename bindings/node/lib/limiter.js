@@ -214,7 +214,8 @@ class Limiter {
 		this.#store.reload(policyOf(policy));
 	}
 
-	/** Gives the store back; over RESP after what is under way. Calls after it throw `closed`. */
+	/** Gives the store back; over RESP after what is under way: until then releases are taken. Calls after it throw
+	 * `closed`. */
 	async close() {
 		this.#fast = null;
 		await this.#store.close();

@@ -215,7 +215,9 @@ class Remote {
 			asked.named = true;
 		}
 		const again = AGAIN.has(asked.operation) || (asked.id !== undefined && asked.operation !== 'COMMIT');
-		return answerOf(asked, await this.#connection.command(wordsOf(asked), {again, ...this.#unowned(asked)}));
+		const closing = asked.operation === 'RELEASE';
+		return answerOf(asked,
+			await this.#connection.command(wordsOf(asked), {again, closing, ...this.#unowned(asked)}));
 	}
 
 	/** What gives a lease back of which nobody learns, since its answer comes too late or never. The RELEASE follows
@@ -237,7 +239,7 @@ class Remote {
 
 	/** A lease that can't be ended ends by itself. */
 	#release(words) {
-		this.#connection.command(words, {again: true}).catch(() => {});
+		this.#connection.command(words, {again: true, closing: true}).catch(() => {});
 	}
 
 	/** [[id, cost, ms], ..] */

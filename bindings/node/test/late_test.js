@@ -4,7 +4,7 @@
 const assert = require('node:assert/strict');
 const net = require('node:net');
 const {it} = require('node:test');
-const {atEnd, limiter, serve, sleep, until} = require('./helpers.js');
+const {Limiter, atEnd, limiter, serve, sleep, until} = require('./helpers.js');
 
 const PATIENT = {timeout: 10000};
 const LEASE = 'concurrency 2 lease 1h';
@@ -107,4 +107,59 @@ it('keeps each call\'s own deadline while earlier ones are not answered', async 
 	await until('connected', () => one.peek('k', '5/1m').catch(() => null));
 	through.keeps = true;
 	assert.deepEqual([await first(), await first()], ['away', 'away'], 'connected');
+});
+
+it('gives back before it is closed what acquires under way have leased', async () => {
+	const server = await serve(), direct = limiter({store: server.url, ...PATIENT});
+	const one = new Limiter({store: server.url, timeout: 300});
+	await until('connected', () => one.peek('k', '5/1m').catch(() => null));
+	server.process.kill('SIGSTOP');
+	const asked = [1, 2].map(() => codeOf(one.acquire('k', [LEASE, '9/1h'])));
+	const begun = performance.now(), closed = one.close();
+	assert.equal(await codeOf(one.check('k', '5/1m')), 'closed');
+	assert.deepEqual(await Promise.all(asked), ['away', 'away']);
+	await closed;
+	assert.ok(performance.now() - begun >= 590, 'the server had its time for that, too');
+	server.process.kill('SIGCONT');
+	await until('both were had', async () => (await direct.peek('k', '9/1h')).remaining === 7);
+	await until('nobody holds any', async () => (await direct.holders('k', LEASE)).length === 0);
+});
+
+it('gives back before it is closed what admit() leased, once its answer comes', async () => {
+	const server = await serve('limits: [{name: c, key: user, limit: concurrency 1 lease 1h}]\n');
+	const through = await way(server), one = new Limiter({store: through.store, timeout: 100});
+	const direct = limiter({store: server.url, ...PATIENT});
+	await until('connected', () => one.peek('k', '5/1m').catch(() => null));
+	through.keeps = true;
+	const asked = codeOf(one.admit({user: 'ann'})), closed = one.close();
+	assert.equal(await asked, 'away');
+	await until('it was decided', () => through.kept.length > 0);
+	through.pass();
+	await closed;
+	assert.equal(through.count('SLUICE.RELEASE'), 1);
+	assert.equal((await direct.admit({user: 'ann'})).allowed, true);
+});
+
+it('takes releases of what was under way when it was closed', async () => {
+	const server = await serve(), direct = limiter({store: server.url, ...PATIENT});
+	const one = new Limiter({store: server.url, ...PATIENT});
+	const held = one.withLease('k', LEASE, () => 'done');
+	const lease = one.acquire('k', LEASE).then((lease) => lease.release());
+	await one.close();
+	assert.deepEqual([await held, await lease], ['done', 1]);
+	assert.equal((await direct.holders('k', LEASE)).length, 0);
+	assert.equal(await codeOf(one.release('k', LEASE, 'any')), 'closed');
+});
+
+it('waits no longer than that for a server that never answers', async () => {
+	const silent = net.createServer((client) => client.on('error', () => {})).listen(0, '127.0.0.1');
+	await until('it listens', () => silent.listening);
+	atEnd(() => silent.close());
+	for (const timeout of [100, 400]) {
+		const one = new Limiter({store: `redis://127.0.0.1:${silent.address().port}`, timeout});
+		const asked = codeOf(one.acquire('k', LEASE)), begun = performance.now();
+		await one.close();
+		assert.equal(await asked, 'away');
+		assert.ok(performance.now() - begun < 8000);
+	}
 });

@@ -83,12 +83,13 @@ class Connection {
 	/**
 	 * Sends a command; resolves with its answer, rejects with a SluiceError.
 	 *  again      may be sent twice
+	 *  closing    is taken until close() has ended: it gives something back
 	 *  abandoned  called when it was sent, and its answer is waited for no longer
 	 *  late       called with its answer, if that comes after all
 	 */
-	command(words, {again = false, abandoned, late} = {}) {
+	command(words, {again = false, closing = false, abandoned, late} = {}) {
 		return new Promise((resolve, reject) => {
-			if (this.#closing)
+			if (this.#closing && !(closing && this.#state !== 'closed'))
 				return reject(new SluiceError('closed', 'the limiter was closed'));
 			const now = performance.now(), deadline = now + this.#to.timeout;
 			if (this.#state === 'waiting' && this.#retryAt > deadline)
@@ -105,7 +106,18 @@ class Connection {
 		});
 	}
 
-	/** Waits for what is under way, at most its deadlines, then ends the connection. */
+	/** Whether anybody waits for an answer. What came too late may still have to be given back: its answer tells. */
+	#isAwaited() {
+		if (this.#waiting.length > 0)
+			return true;
+		for (const one of this.#sent.list())
+			if (!one.expired || one.late)
+				return true;
+		return false;
+	}
+
+	/** Waits for what is under way, then for what gives back what that has leased: at most the deadlines of both, and
+	 * until a silent server is given up. Then ends the connection. */
 	close() {
 		this.#closing ??= new Promise((resolve) => {
 			const end = () => {
@@ -115,9 +127,9 @@ class Connection {
 				this.#state = 'closed';
 				resolve();
 			};
-			if (this.pending === 0)
+			if (!this.#isAwaited())
 				return end();
-			const poll = setInterval(() => this.pending === 0 && (clearInterval(poll), end()), 5);
+			const poll = setInterval(() => this.#isAwaited() || (clearInterval(poll), end()), 5);
 		});
 		return this.#closing;
 	}
