@@ -6,7 +6,7 @@ const net = require('node:net');
 const {it} = require('node:test');
 const {Limiter, atEnd, limiter, serve, sleep, until} = require('./helpers.js');
 
-const PATIENT = {timeout: 10000};
+const PATIENT = {timeout: 10000}, DEADLINE_MS = 10000;
 const LEASE = 'concurrency 2 lease 1h';
 
 /** A way to a server on which answers can be kept back: `keeps` true; `pass()` lets them come. `lose` says of a piece
@@ -162,4 +162,16 @@ it('waits no longer than that for a server that never answers', async () => {
 		assert.equal(await asked, 'away');
 		assert.ok(performance.now() - begun < 8000);
 	}
+});
+
+it('has its deadlines at a server that answers HELLO alone', async () => {
+	const half = net.createServer((client) => client.on('error', () => {}).once('data', () => client.write('%0\r\n')));
+	half.listen(0, '127.0.0.1');
+	await until('it listens', () => half.listening);
+	atEnd(() => half.close());
+	const one = new Limiter({store: `redis://127.0.0.1:${half.address().port}`, timeout: 200});
+	const hangs = sleep(DEADLINE_MS, 'it hangs', {ref: false});
+	for (let i = 0; i < 2; i++)
+		assert.equal(await Promise.race([codeOf(one.acquire('k', LEASE)), hangs]), 'away');
+	await one.close();
 });

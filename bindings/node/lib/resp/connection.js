@@ -111,7 +111,7 @@ class Connection {
 		if (this.#waiting.length > 0)
 			return true;
 		for (const one of this.#sent.list())
-			if (!one.expired || one.late)
+			if (one.deadline !== Infinity && (!one.expired || one.late))
 				return true;
 		return false;
 	}
@@ -357,11 +357,19 @@ class Connection {
 	}
 
 	#earliest() {
-		const now = performance.now(), sent = this.#sent.first(), waiting = this.#waiting.first();
+		const now = performance.now(), sent = this.#firstCall(), waiting = this.#waiting.first();
 		// An expired one that is waited for all the same is looked at again when the server has been silent for long.
-		const of = (one) => one === undefined || one.deadline === Infinity ? now + SILENCE_MS_MIN
+		const of = (one) => one === undefined ? now + SILENCE_MS_MIN
 			: one.expired ? Math.max(now + 1, one.deadline + this.#silence()) : one.deadline;
 		return Math.min(of(sent), of(waiting), of(this.#firstOpen()));
+	}
+
+	/** The first that was sent; of a greeting nobody waits for the answer. */
+	#firstCall() {
+		for (const one of this.#sent.list())
+			if (one.deadline !== Infinity)
+				return one;
+		return undefined;
 	}
 
 	/** The first that was sent and has not expired: deadlines are in the order of the calls. */
@@ -382,11 +390,13 @@ class Connection {
 		while (this.#waiting.length > 0 && this.#waiting.first().deadline <= now)
 			this.#refuse(this.#waiting.shift(), this.#tooLate());
 		for (const one of this.#sent.list()) {
+			if (one.deadline === Infinity)
+				continue;
 			if (one.deadline > now)
 				break;
 			this.#abandon(one, this.#tooLate());
 		}
-		const first = this.#sent.first();
+		const first = this.#firstCall();
 		const dead = first && first.expired && now - Math.max(first.deadline, this.#heard) >= this.#silence();
 		if (dead)
 			this.#lost(this.#socket, new Error(`not a byte for ${Math.round(now - first.deadline)} ms`));
