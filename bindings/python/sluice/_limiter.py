@@ -12,6 +12,10 @@ DECIDING = ("check", "peek", "acquire", "reserve", "admit")
 # What may hold something; with an id of the caller's own it is his to give back, or to ask again.
 HOLDING = ("acquire", "reserve", "admit")
 OUTAGES = ("away", "busy", "full")
+# What says by EACH whether it was charged before under its id. RESERVE would lose its ticket by it.
+REPEATING = ("check", "acquire")
+# Bits of what encode() says of a command; and one of ours: EACH was said for the sake of `repeated` alone.
+UPTO, NEXT, EACH, UNASKED = 1, 2, 4, 8
 AGAIN_SECONDS = 0.002  # between two looks whether a process that was stopped has moved
 
 
@@ -107,10 +111,13 @@ class _Remote:
         unnamed = operation in HOLDING and named.get("id") is None
         if unnamed and operation != "admit":
             named["id"] = _core.make_id()  # so that it can be given back if the answer is lost
+        unasked = operation in REPEATING and not unnamed and named.get("id") is not None and not named.get("each")
+        if unasked:
+            named["each"] = True
         if operation == "commit" and len(args) == 4 and _split_ticket(args[1], args[2]):
             args = (args[0], args[1], _core.ticket(*args[:3]), args[3])
         command, given, limits = _core.encode(operation, self._clock, *args, **named)
-        shape = (operation, given, limits, args, named.get("id"))
+        shape = (operation, given | UNASKED if unasked else given, limits, args, named.get("id"))
         return command, shape, functools.partial(self._undo, shape) if unnamed else None
 
     def _undo(self, shape, answer):
@@ -137,7 +144,7 @@ class _Remote:
         try:
             if operation in ("reset", "release", "renew"):
                 return int(reply)
-            if given & 4 and operation != "admit":
+            if given & EACH and operation != "admit":
                 return _each(operation, given, reply, limits, args, id)
             return _one(operation, given, reply, limits, args)
         except (TypeError, ValueError, IndexError) as error:
@@ -151,17 +158,17 @@ def _text(value):
 def _one(operation, given, reply, limits, args):
     numbers, rest = tuple(reply[:7]), reply[7:]
     name = id = each = None
-    granted = _cost(operation, args) if numbers[0] else 0
+    granted = _granted(operation, args) if numbers[0] else 0
     opened = False
     if operation == "admit":
         name, opened = _text(rest.pop(0)), bool(rest.pop())
         limits = None
-    if given & 4:
+    if given & EACH:
         each = tuple(_core.told(_text(row[0]), _text(row[1]), tuple(row[2:9]), *row[9:]) for row in rest.pop()) or None
         next_after = max((one.next_after for one in each or () if one.index == numbers[6]), default=0)
     else:
-        next_after = rest.pop() if given & 2 else 0
-    if given & 1:
+        next_after = rest.pop() if given & NEXT else 0
+    if given & UPTO:
         granted = rest.pop(0)
     if operation in ("acquire", "reserve") or (operation == "admit" and rest):
         id = _text(rest.pop(0))
@@ -170,24 +177,24 @@ def _one(operation, given, reply, limits, args):
     return _core.result(limits, name, numbers, next_after, granted, False, id, opened, each)
 
 
-def _cost(operation, args):
+def _granted(operation, args):
+    """To an allowed call of which nothing else is told."""
+    if operation in ("refund", "commit"):
+        return 0
     cost = args[1:] if operation == "admit" else args[2:]
-    return cost[0] if cost and operation not in ("commit", "refund") else 1
+    return cost[0] if cost else 1
 
 
 def _each(operation, given, reply, limits, args, id):
-    granted, repeated = 0, False
+    more = None
     if len(reply[-1]) == 3:
-        *reply, (granted, repeated, _) = reply
-    else:
-        granted = _cost(operation, args)
-    result = _core.merge(limits, reply, granted, bool(repeated), None)
-    if operation in ("acquire", "reserve") and result.allowed and granted:
+        *reply, more = reply
+    allowed = all(row[0] & 1 for row in reply)
+    granted, repeated, _ = more or (_granted(operation, args) if allowed else 0, 0, 0)
+    held = None
+    if operation in ("acquire", "reserve") and allowed and (granted or repeated):
         held = _text(id) if operation == "acquire" else _core.ticket(args[0], args[1], id)
-        result = _core.merge(limits, reply, granted, bool(repeated), held)
-    elif not (given & 1 or operation in ("acquire", "reserve", "commit")) and not result.allowed:
-        result = _core.merge(limits, reply, 0, bool(repeated), None)
-    return result
+    return _core.merge(limits, reply, granted, bool(repeated), held, given & NEXT != 0, not given & UNASKED)
 
 
 def _holders_command(clock, key, limit):

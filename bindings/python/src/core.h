@@ -57,7 +57,8 @@ PyObject *core_result(PyObject *module, PyObject *args);
 /* told(name, rule, numbers, index, observed): of a server's policy, one limit's own. */
 PyObject *core_told(PyObject *module, PyObject *args);
 
-/* merge(limits, numbers of each): the same of a server that tells of each limit. */
+/* merge(limits, numbers of each, granted, repeated, id, next, each): the same of a server that tells of each limit, of
+ * which the caller wants to know `each` or `next`. */
 PyObject *core_merge(PyObject *module, PyObject *args);
 
 /* ---- what is asked ----------------------------------------------------------------------------------------------- */

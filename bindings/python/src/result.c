@@ -362,12 +362,13 @@ static bool read_numbers(PyObject *row, int64_t numbers[7]) {
 PyObject *core_merge(PyObject *module, PyObject *args) {
 	PyObject *limits, *list, *id;
 	unsigned int granted;
-	int repeated;
+	int repeated, next, each;
 	int64_t numbers[SLUICE_ITEMS_MAX][7];
 	struct sluice_bytes texts[SLUICE_ITEMS_MAX] = {{NULL, 0}};
 	PyObject *held[SLUICE_ITEMS_MAX] = {NULL};
 	struct sl_told told = {.granted = 0};
-	if (!PyArg_ParseTuple(args, "OO!IpO", &limits, &PyList_Type, &list, &granted, &repeated, &id))
+	if (!PyArg_ParseTuple(args, "OO!IpOpp", &limits, &PyList_Type, &list, &granted, &repeated, &id, &next,
+	                      &each))
 		return NULL;
 	Py_ssize_t count = PyList_Size(list);
 	bool good = count <= SLUICE_ITEMS_MAX;
@@ -385,6 +386,10 @@ PyObject *core_merge(PyObject *module, PyObject *args) {
 	}
 	told.granted = granted;
 	told.repeated = repeated != 0;
+	if (each == 0) /* they were told for another sake */
+		told.each_count = 0;
+	if (each == 0 && next == 0)
+		told.merged.next_after_ns = 0;
 	PyObject *made = result_of_told(core_of(module), &told, limits);
 	if (made != NULL)
 		self_of(made)->id = new_or_null(id);

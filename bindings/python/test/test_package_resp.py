@@ -256,6 +256,67 @@ def test_each_limit_of_a_policy_is_told_as_in_process():
         server.stop()
 
 
+FIGURES = ("allowed", "quota", "remaining", "retry_after", "reset_after", "delay", "index", "limit", "next_after",
+           "granted", "repeated", "failed_open", "bound")
+SEAT, SEVERAL = "concurrency 3 lease 1h", ["100/1h", ("other", "sliding-log 30/1h"), "unlimited"]
+
+
+def all_of(result):
+    if not isinstance(result, sluice.Result):
+        return result
+    return ([getattr(result, name) for name in FIGURES], result.id is not None,
+            None if result.each is None else [all_of(one)[0] for one in result.each])
+
+
+def calls_of_every_kind():
+    """(operation, arguments, words): each with an id a second time, and all that may be asked for beside it."""
+    for words in ({}, {"each": True}, {"next": True}, {"each": True, "next": True}):
+        for limits in ("20/1h", SEVERAL, "unlimited"):
+            yield "check", ("k", limits, 3), words
+            for cost in (3, 3, 0):
+                yield "check", ("k", limits, cost), {"id": f"{limits}{sorted(words)}"[:64], **words}
+            yield "check", ("k", limits, 200), {"id": f"much {sorted(words)}", **words}
+            for _ in range(2):
+                yield "check", ("k", limits, 50), {"id": f"upto {limits}{sorted(words)}"[:64], "upto": True, **words}
+            yield "peek", ("k", limits, 2), words
+            yield "refund", ("k", limits, 2), words
+        for cost in (1, 1, 2, 0):
+            yield "acquire", ("k", [SEAT, "90/1h"], cost), {"id": f"lease {sorted(words)}", **words}
+        yield "acquire", ("k", SEAT, 0), {"id": f"nothing {sorted(words)}", **words}
+        yield "acquire", ("full", SEAT, 4), {"id": f"too many {sorted(words)}", **words}
+        yield "acquire", ("unnamed", SEAT), words
+        yield "release", ("k", [SEAT, "90/1h"], f"lease {sorted(words)}"), {}
+    yield "reserve", ("k", "60/1h", 5), {"id": "r"}
+    yield "commit", ("k", "60/1h", "r", 3), {}
+    yield "reserve", ("k", "60/1h", 5), {"id": "s"}
+    yield "commit", ("k", "60/1h", "s", 9), {"next": True}
+
+
+def test_every_figure_is_told_as_in_process(server):
+    now = 1728000000000
+    words = {"timeout": 20000, "clock": lambda: now}
+    told = {name: [] for name in ("granted", "repeated")}
+
+    async def loop(operation, args, named):
+        async with sluice.AsyncLimiter(url_of(server), **words) as limiter:
+            return all_of(await getattr(limiter, operation)(*args, **named))
+    with sluice.Limiter(clock=lambda: now) as here, sluice.Limiter(url_of(server), **words) as there:
+        for operation, args, named in calls_of_every_kind():
+            mine = getattr(here, operation)(*args, **named)
+            theirs = getattr(there, operation)(*args, **named)
+            assert all_of(mine) == all_of(theirs), (operation, args, named)
+            if operation == "peek":
+                assert asyncio.run(loop(operation, args, named)) == all_of(mine)
+            if named.get("id") and isinstance(mine, sluice.Result):
+                told["repeated"].append(mine.repeated)
+            if operation in ("refund", "commit"):
+                told["granted"].append(mine.granted)
+        again = "check", ("k", "20/1h", 3), {"id": "20/1h[]"}
+        assert asyncio.run(loop(*again)) == all_of(here.check(*again[1], **again[2])) and there.check(
+            *again[1], **again[2]).repeated
+    assert told["repeated"].count(True) > 20 and set(told["granted"]) == {0}
+
+
 def test_who_holds_leases_is_told_alike(server):
     at, limit = 1728000000000, "concurrency 5 lease 30s"
     with sluice.Limiter(clock=lambda: at) as here, \
