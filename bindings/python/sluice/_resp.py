@@ -25,6 +25,7 @@ from ._errors import SluiceError
 READ_BYTES = 65536
 IDLE_MAX = 64  # connections that are kept while nobody needs them
 ANSWER_BYTES_MAX = 1 << 20
+CLOSED = "the limiter was closed"
 
 
 def away(address, why):
@@ -345,6 +346,7 @@ class Wire(asyncio.Protocol):
         self.address, self.reader, self.waiting = address, Reader(), collections.deque()
         self.transport, self.lost = None, None
         self.unsaid, self.passed_over = b"", 0
+        self.emptied = None  # of finish(): nothing is waited for any more
 
     def connection_made(self, transport):
         self.transport = transport
@@ -362,6 +364,7 @@ class Wire(asyncio.Protocol):
                 self.settle(self.reader.next())
             if self.reader.at != len(self.reader.bytes):
                 raise Malformed("an answer that nobody asked for")
+            self.tell_emptied()
         except IndexError:
             pass
         except Malformed as error:
@@ -404,8 +407,26 @@ class Wire(asyncio.Protocol):
             future = self.waiting.popleft().future
             if not future.done():
                 future.set_exception(error)
+        self.tell_emptied()
         if self.transport is not None:
             self.transport.abort()
+
+    def tell_emptied(self):
+        if self.emptied is not None and not self.waiting and not self.emptied.done():
+            self.emptied.set_result(None)
+
+    async def finish(self, error, seconds):
+        """Ends it, for callers at once; where they may hold something, after the answers, by which it is given back."""
+        holds = any(asked.undo is not None for asked in self.waiting)
+        for asked in self.waiting:
+            if not asked.future.done():
+                asked.future.set_exception(error)
+        try:
+            if holds:
+                self.emptied = self.emptied or asyncio.get_running_loop().create_future()
+                await asyncio.wait([self.emptied], timeout=seconds)
+        finally:
+            self.end(error)
 
     def introduce(self):
         """Goes out before the first command, whose answer comes after those that are passed over."""
@@ -458,6 +479,10 @@ class Wires:
             return await asyncio.wait_for(asyncio.shield(pending), self.timeout)
         except asyncio.TimeoutError as error:
             raise away(self.address, "no connection in time") from error
+        except asyncio.CancelledError:
+            if self.closed and pending.cancelled():
+                raise away(self.address, CLOSED) from None
+            raise
 
     async def connect(self, loop):
         address, made = self.address, None
@@ -486,8 +511,10 @@ class Wires:
 
     async def close(self):
         self.closed = True
-        for wire in list(self.loops.values()):
-            if isinstance(wire, Wire):
-                wire.end(away(self.address, "the limiter was closed"))
-            else:
+        for loop, wire in list(self.loops.items()):
+            if not isinstance(wire, Wire):
                 wire.cancel()
+            elif loop is asyncio.get_running_loop():
+                await wire.finish(away(self.address, CLOSED), self.timeout)
+            else:
+                wire.end(away(self.address, CLOSED))

@@ -439,3 +439,53 @@ def test_an_id_of_the_callers_own_is_his_to_give_back(holding):
         for _ in range(20):
             assert len(limiter.holders("k", HELD)) == 1
         assert limiter.release("k", HELD, "mine") == 1
+
+
+@pytest.mark.parametrize("operation", CALLS)
+def test_what_is_under_way_when_a_loop_closes_holds_nothing(holding, operation):
+    async def ask():
+        limiter = sluice.AsyncLimiter(url_of(holding), timeout=20000)
+        await limiter.peek("k", HELD)
+        with Stopped(holding):
+            task = asyncio.ensure_future(getattr(limiter, operation)(*CALLS[operation]))
+            await asyncio.sleep(0.05)
+            closing = asyncio.ensure_future(limiter.aclose())
+            answer, = await asyncio.gather(task, return_exceptions=True)
+            assert answer.code == "away"
+            with pytest.raises(sluice.SluiceError) as caught:
+                await limiter.peek("k", HELD)
+            assert caught.value.code == "closed"
+        await closing
+    asyncio.run(ask())
+    wait_until(lambda: all_is_free(holding, 1), "what was held is free")
+
+
+def test_a_loop_that_closes_waits_no_longer_than_its_timeout(holding):
+    async def ask():
+        limiter, other = (sluice.AsyncLimiter(url_of(holding), timeout=300) for _ in range(2))
+        await limiter.peek("k", HELD)
+        with Stopped(holding):
+            task = asyncio.ensure_future(limiter.acquire(*CALLS["acquire"]))
+            await asyncio.sleep(0)
+            begun = time.monotonic()
+            await limiter.aclose()
+            assert 0.25 < time.monotonic() - begun < 8
+            assert (await asyncio.gather(task, return_exceptions=True))[0].code == "away"
+        task = asyncio.ensure_future(other.check("k", "5/1d"))
+        await asyncio.sleep(0)
+        await other.aclose()  # before it is connected
+        assert (await asyncio.gather(task, return_exceptions=True))[0].code == "away"
+    asyncio.run(ask())
+    wait_until(lambda: all_is_free(holding, 1), "what was held is free")
+
+
+@pytest.mark.parametrize("operation", ["acquire", "reserve"])
+def test_what_times_out_when_it_is_closed_holds_nothing(holding, operation):
+    with sluice.Limiter(url_of(holding), timeout=300) as limiter:
+        limiter.peek("k", HELD)
+        with Stopped(holding):
+            closer = threading.Timer(0.1, limiter.close)
+            closer.start()
+            assert failure(getattr(limiter, operation), *CALLS[operation])[0] == "away"
+            closer.join()
+    wait_until(lambda: all_is_free(holding, 1), "what was held is free")
