@@ -53,7 +53,7 @@ APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
 # The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
 MODULE_SRC  := $(wildcard hosts/redis/*.c)
 MODULE_FREE := $(patsubst %,hosts/redis/%.c,cells charge codec commit companion decide effect held hold load \
-                 own_quota memory room shape slice valid value)
+                 own_quota memory room shape slice tokens valid value)
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 # Its warnings are not ours; the flags that harden a package, and name no folder in debugging symbols, are.

@@ -6,6 +6,7 @@
 
 #include "hosts/redis/memory.h"
 #include "hosts/redis/companion.h"
+#include "hosts/redis/tokens.h"
 
 #include <endian.h>
 
@@ -74,8 +75,13 @@ void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counte
 	slr_bytes_u64(bytes, state.w[1]);
 	slr_bytes_u64(bytes, (uint64_t)until_ms);
 	slr_bytes_u32(bytes, (uint32_t)block_bytes);
-	if (block_bytes != 0)
+	if (slr_companion_is_tokens(counter->identity)) {
+		void *saved = slr_tokens_saved(slr_counter_bytes(counter), block_bytes);
+		slr_bytes_add(bytes, saved, block_bytes);
+		slr_give(saved);
+	} else if (block_bytes != 0) {
 		slr_bytes_add(bytes, slr_counter_bytes(counter), block_bytes);
+	}
 	slr_write_holds(bytes, slr_counter_holds(counter));
 }
 
@@ -188,14 +194,20 @@ static bool read_block(struct slr_reader *reader, struct sl_identity identity, v
 	return true;
 }
 
-/* Whether state and block are ones that a limit of this identity can have led to. */
-static bool is_counter(struct sl_identity identity, const struct sl_counter *counter) {
+static bool is_companion(struct sl_identity identity, struct sl_counter *counter) {
+	struct sl_state state = counter->state;
+	sl_state_set_host(&state, (uint32_t)(counter->block_bytes / 8));
+	if (sl_state_host(&counter->state) != 0)
+		return false;
+	return slr_companion_is_tokens(identity) ? slr_tokens_load(counter)
+	                                         : slr_companion_is_valid(identity, &state, counter->block);
+}
+
+/* Whether state and block are ones that a limit of this identity can have led to; tokens are placed then. */
+static bool is_counter(struct sl_identity identity, struct sl_counter *counter) {
 	struct sluice_limit limit;
-	if (sl_identity_is_companion(identity)) {
-		struct sl_state state = counter->state;
-		sl_state_set_host(&state, (uint32_t)(counter->block_bytes / 8));
-		return sl_state_host(&counter->state) == 0 && slr_companion_is_valid(identity, &state, counter->block);
-	}
+	if (sl_identity_is_companion(identity))
+		return is_companion(identity, counter);
 	if (!sl_identity_widest(identity, &limit))
 		return false;
 	if (sl_state_coarse(&counter->state) > SLR_INSTANT_MAX ||

@@ -4,31 +4,21 @@
 #include "base/math.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/own_quota.h"
+#include "hosts/redis/tokens.h"
 
-enum { ROOM_MIN = 4, TOKENS_ROOM_MIN = 8, PUTS = 4 /* in contents, for one reservation more */ };
-
-static void set_used(struct slr_counter *companion, uint64_t used) {
-	companion->state.w[1] = used << 32 | (uint32_t)companion->state.w[1];
-}
-
-static struct slr_counter *find(slr_value value, enum slr_companion companion, struct sl_identity counter,
-                                struct slr_counter *scratch) {
-	if (slr_value_is_packed(value) || !slr_value_has_companions(value))
-		return NULL;
-	return slr_value_find(value, slr_companion_of(companion, counter), scratch);
-}
+enum { ROOM_MIN = 4, PUTS = 4 /* in contents, for one reservation more */ };
 
 /* ---- reservations ------------------------------------------------------------------------------------------------ */
 
 struct sl_ledger slr_ledger_of(slr_value value, struct sl_identity counter) {
-	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_LEDGER, counter, &scratch);
+	struct slr_counter scratch, *companion = slr_companion_find(value, SLR_COMPANION_LEDGER, counter, &scratch);
 	if (companion == NULL)
 		return (struct sl_ledger){NULL, 0};
 	return (struct sl_ledger){(const void *)slr_counter_bytes(companion), slr_companion_used(&companion->state)};
 }
 
 struct sl_contents slr_contents_of(slr_value value, struct sl_identity counter) {
-	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_CONTENTS, counter, &scratch);
+	struct slr_counter scratch, *companion = slr_companion_find(value, SLR_COMPANION_CONTENTS, counter, &scratch);
 	if (companion == NULL)
 		return (struct sl_contents){.memory = NULL};
 	return (struct sl_contents){.memory = slr_counter_bytes(companion),
@@ -85,7 +75,7 @@ bool slr_ledger_add(slr_value *value, struct sl_identity counter, const struct s
 	companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_LEDGER, counter), until_ms);
 	list = with_room(companion, ledger.count);
 	sl_bundle_add(limit, rate, list, &ledger.count, reservation, &contents);
-	set_used(companion, ledger.count);
+	slr_companion_set_used(&companion->state, ledger.count);
 	return true;
 }
 
@@ -122,7 +112,7 @@ void slr_ledger_remove(slr_value *value, struct sl_identity counter, uint32_t at
 		companion = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
 		list = (void *)slr_counter_bytes(companion);
 		memmove(&list[at], &list[at + count], (ledger.count - at - count) * sizeof *list);
-		set_used(companion, ledger.count - count);
+		slr_companion_set_used(&companion->state, ledger.count - count);
 	}
 	drop_contents(value, counter);
 }
@@ -152,7 +142,7 @@ static bool contents_are_valid(void *block, uint64_t bytes, uint32_t used) {
 /* ---- strikes ----------------------------------------------------------------------------------------------------- */
 
 bool slr_strikes_of(slr_value value, struct sl_identity counter, struct sl_strikes *strikes) {
-	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_STRIKES, counter, &scratch);
+	struct slr_counter scratch, *companion = slr_companion_find(value, SLR_COMPANION_STRIKES, counter, &scratch);
 	memset(strikes, 0, sizeof *strikes);
 	if (companion != NULL)
 		memcpy(strikes, slr_counter_bytes(companion),
@@ -179,89 +169,6 @@ static bool strikes_are_valid(const struct sl_strikes *strikes, uint64_t bytes, 
 	       strikes->last <= SLR_INSTANT_MAX && bytes == head + strikes->count * sizeof strikes->denials[0];
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
-
-static uint32_t room_of(const struct sl_state *state) {
-	return (uint32_t)(slr_companion_room(state) / sizeof(struct slr_token));
-}
-
-/* Where a hash stands, or the free place where it would. There is one: tables are at most half full. */
-static uint32_t place_of(const struct slr_token *table, uint32_t room, uint64_t hash) {
-	uint32_t at = (uint32_t)hash & (room - 1);
-	while (table[at].hash != 0 && table[at].hash != hash)
-		at = (at + 1) & (room - 1);
-	return at;
-}
-
-bool slr_token_fits(slr_value value, uint32_t rows) {
-	struct slr_counter scratch;
-	return slr_value_count(value) + rows < SLR_COUNTERS_MAX ||
-	       find(value, SLR_COMPANION_TOKENS, (struct sl_identity){0, 0}, &scratch) != NULL;
-}
-
-const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns now) {
-	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_TOKENS, (struct sl_identity){0, 0}, &scratch);
-	const struct slr_token *table, *token;
-	if (companion == NULL)
-		return NULL;
-	table = (const void *)slr_counter_bytes(companion);
-	token = &table[place_of(table, room_of(&companion->state), hash)];
-	return token->hash != 0 && token->end > now ? token : NULL;
-}
-
-/* Makes the table anew with those that are still remembered; of SLR_TOKENS_MAX only those in every second place, so
- * that this is not done again for each. */
-static void remake(struct slr_counter *companion, sluice_ns now) {
-	const struct slr_token *old = companion->more != NULL ? (const void *)slr_counter_bytes(companion) : NULL;
-	uint32_t old_room = room_of(&companion->state), live = 0, room = TOKENS_ROOM_MIN, used = 0;
-	struct slr_token *table;
-	for (uint32_t i = 0; i < old_room; i++)
-		live += old[i].hash != 0 && old[i].end > now;
-	while (room < 2 * SLR_TOKENS_MAX && room / 4 < live)
-		room *= 2;
-	table = slr_block_take(room * sizeof *table);
-	memset(table, 0, room * sizeof *table);
-	for (uint32_t i = 0; i < old_room; i++) {
-		if (old[i].hash == 0 || old[i].end <= now || (live >= SLR_TOKENS_MAX && i % 2 != 0))
-			continue;
-		table[place_of(table, room, old[i].hash)] = old[i];
-		used++;
-	}
-	slr_counter_set_block(companion, table, room * sizeof *table);
-	set_used(companion, used);
-}
-
-void slr_token_add(slr_value *value, const struct slr_token *token, int64_t until_ms) {
-	struct sl_identity identity = slr_companion_of(SLR_COMPANION_TOKENS, (struct sl_identity){0, 0});
-	struct slr_counter *companion = slr_value_open(value, identity, until_ms);
-	struct slr_token *table;
-	uint32_t at;
-	if (slr_companion_used(&companion->state) * 2 >= room_of(&companion->state))
-		remake(companion, token->at);
-	table = (void *)slr_counter_bytes(companion);
-	at = place_of(table, room_of(&companion->state), token->hash);
-	if (table[at].hash == 0)
-		set_used(companion, slr_companion_used(&companion->state) + 1u);
-	table[at] = *token;
-	companion->state.w[0] = sl_max(companion->state.w[0], token->at);
-}
-
-static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint32_t used) {
-	uint64_t room = bytes / sizeof *table, count = 0;
-	if (room < TOKENS_ROOM_MIN || room > 2 * SLR_TOKENS_MAX || (room & (room - 1)) != 0 ||
-	    bytes != room * sizeof *table || used > room / 2)
-		return false;
-	for (uint32_t i = 0; i < room; i++)
-		count += table[i].hash != 0;
-	if (count != used || count == 0)
-		return false;
-	for (uint32_t i = 0; i < room; i++)
-		if (table[i].hash != 0 && (table[i].end > SLR_INSTANT_MAX || table[i].at > SLR_INSTANT_MAX ||
-		                           table[i].zero != 0 || place_of(table, (uint32_t)room, table[i].hash) != i))
-			return false;
-	return true;
-}
-
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 uint64_t slr_companion_bytes(struct sl_identity identity, const struct sl_state *state) {
@@ -273,11 +180,10 @@ uint64_t slr_companion_bytes(struct sl_identity identity, const struct sl_state 
 bool slr_companion_is_valid(struct sl_identity identity, const struct sl_state *state, void *block) {
 	uint64_t bytes = slr_companion_room(state);
 	uint32_t algorithm;
-	struct sl_identity tokens = slr_companion_of(SLR_COMPANION_TOKENS, (struct sl_identity){0, 0});
 	if (!sl_identity_is_companion(identity) || block == NULL)
 		return false;
-	if (sl_identity_equal(identity, tokens))
-		return state->w[0] <= SLR_INSTANT_MAX && tokens_are_valid(block, bytes, slr_companion_used(state));
+	if (slr_companion_is_tokens(identity))
+		return slr_tokens_are_valid(state, block);
 	if (state->w[0] != 0 || !sl_identity_accompanies(identity, &algorithm))
 		return false;
 	switch ((enum slr_companion)sl_identity_algorithm(identity)) {

@@ -4,15 +4,12 @@
  *   CONTENTS of one counter: what the bundles of its ledger are made of (algo/bundle.h)
  *   STRIKES  of one counter: who was denied how often, and is locked out until when (algo/terms.h)
  *   OVERRIDE of one counter: the quota that its key was given at run time (own_quota.h)
- *   TOKENS   of the key: the requests that were charged under an ID, and until when that is remembered
+ *   TOKENS   of the key: the requests that were charged under an ID, and until when that is remembered (tokens.h)
  *
  * Their identities are companions' (algo/rule.h) of the type enum slr_companion; of TOKENS the counter's is 0.
  *
  * All that one says is in its block; the state has, as for any block, its bytes / 8 in w1's low half, and how many
- * entries are in use in the high one. w0 is 0, but of TOKENS the instant of the last one.
- *
- * TOKENS is a hash table of power-of-two size, at most half full, with linear probing: so a token costs the same
- * whether ten or ten thousand are remembered. What has ended goes when the table is made anew, as it must to grow. */
+ * entries are in use in the high one. w0 is 0, but of TOKENS the instant of the last one. */
 #ifndef SLR_COMPANION_H
 #define SLR_COMPANION_H
 
@@ -28,18 +25,6 @@ enum slr_companion {
 	SLR_COMPANION_OVERRIDE = 5
 };
 
-enum { SLR_TOKENS_MAX = 65536 /* remembered at one key */ };
-
-/* A request that was charged. */
-struct slr_token {
-	uint64_t hash;   /* of the id and all counters of the call; never 0 */
-	sluice_ns end;   /* from which on it is forgotten */
-	sluice_ns at;    /* when it was charged */
-	sluice_ns delay; /* that it was given */
-	uint32_t granted;
-	uint32_t zero;
-};
-
 /* The identity of a counter's companion; of the key's, for SLR_COMPANION_TOKENS. */
 static inline struct sl_identity slr_companion_of(enum slr_companion companion, struct sl_identity counter) {
 	return sl_identity_companion(companion, companion == SLR_COMPANION_TOKENS ? (struct sl_identity){0, 0} : counter);
@@ -49,9 +34,24 @@ static inline bool slr_companion_is(enum slr_companion companion, struct sl_iden
 	return sl_identity_is_companion(identity) && sl_identity_algorithm(identity) == (uint32_t)companion;
 }
 
+static inline bool slr_companion_is_tokens(struct sl_identity identity) {
+	return sl_identity_equal(identity, slr_companion_of(SLR_COMPANION_TOKENS, (struct sl_identity){0, 0}));
+}
+
+/* The companion of a counter, as slr_value_find() gives it. */
+static inline struct slr_counter *slr_companion_find(slr_value value, enum slr_companion companion,
+                                                     struct sl_identity counter, struct slr_counter *scratch) {
+	if (slr_value_is_packed(value) || !slr_value_has_companions(value))
+		return NULL;
+	return slr_value_find(value, slr_companion_of(companion, counter), scratch);
+}
+
 /* How many entries of a companion's block are in use, and how many bytes it has. */
 static inline uint32_t slr_companion_used(const struct sl_state *state) {
 	return (uint32_t)(state->w[1] >> 32);
+}
+static inline void slr_companion_set_used(struct sl_state *state, uint64_t used) {
+	state->w[1] = used << 32 | (uint32_t)state->w[1];
 }
 static inline uint64_t slr_companion_room(const struct sl_state *state) {
 	return (uint64_t)(uint32_t)state->w[1] * 8;
@@ -89,17 +89,5 @@ bool slr_strikes_of(slr_value value, struct sl_identity counter, struct sl_strik
 
 /* Writes them. */
 void slr_strikes_put(slr_value *value, struct sl_identity counter, const struct sl_strikes *strikes, int64_t until_ms);
-
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
-
-/* The token of a hash that is remembered at `now`; NULL: there is none. Points into the value. */
-const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns now);
-
-/* Whether one can be remembered once so many rows more are made: there is a table for it, or a row for a table. */
-bool slr_token_fits(slr_value value, uint32_t rows);
-
-/* Remembers one, in place of one of the same hash. Where SLR_TOKENS_MAX are remembered already, half of the others are
- * forgotten. */
-void slr_token_add(slr_value *value, const struct slr_token *token, int64_t until_ms);
 
 #endif

@@ -31,6 +31,7 @@
 
 #include "hosts/redis/codec.h"
 #include "hosts/redis/companion.h"
+#include "hosts/redis/tokens.h"
 
 enum slr_effect_type {
 	SLR_EFFECT_STATE = 1,

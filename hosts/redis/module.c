@@ -8,6 +8,7 @@
 #include "base/out.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/request.h"
+#include "hosts/redis/tokens.h"
 #include "os/zone.h"
 
 enum { MODULE_VERSION = 1, OVERRIDES_MAX = 1000000 };
@@ -79,6 +80,16 @@ static bool create_commands(struct RedisModuleCtx *context) {
 	return true;
 }
 
+/* 128 bits of the server's, by which tokens are placed. */
+static void take_secret(void) {
+	uint64_t secret[2] = {0, 0};
+	char digits[32];
+	slr_GetRandomHexChars(digits, sizeof digits);
+	for (size_t i = 0; i < sizeof digits; i++)
+		secret[i / 16] = secret[i / 16] << 4 | (uint64_t)((digits[i] & 15) + (digits[i] > '9' ? 9 : 0));
+	slr_tokens_keep_secret(secret);
+}
+
 __attribute__((visibility("default"))) int RedisModule_OnLoad(struct RedisModuleCtx *context,
                                                               struct RedisModuleString **args, int count);
 __attribute__((visibility("default"), alias("RedisModule_OnLoad"))) int
@@ -105,6 +116,7 @@ int RedisModule_OnLoad(struct RedisModuleCtx *context, struct RedisModuleString 
 	}
 	slr_memory_take = slr_Alloc;
 	slr_memory_give = slr_Free;
+	take_secret();
 	slr_clock_anchor();
 	sl_zone_use_host();
 	slr_SetModuleOptions(context,

@@ -3,6 +3,7 @@
 
 #include "base/math.h"
 #include "hosts/redis/api.h"
+#include "hosts/redis/tokens.h"
 
 _Static_assert(sizeof(struct slr_own) == 24, "as saved");
 _Static_assert((int)SLUICE_NAME_BYTES_MAX <= UINT8_MAX && (int)SLUICE_LIMIT_TEXT_MAX <= UINT8_MAX,

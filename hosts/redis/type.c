@@ -1,6 +1,7 @@
 /* The data type: how the server saves, loads, copies, measures, moves and frees our values. */
 #include "hosts/redis/memory.h"
 #include "hosts/redis/companion.h"
+#include "hosts/redis/tokens.h"
 #include "hosts/redis/request.h"
 
 enum { ENCODING_VERSION = 1 }; /* of the string that is saved; what it holds says its own (codec.h) */
