@@ -2,12 +2,13 @@
 
 import os
 import signal
+import socket
 import subprocess
 import time
 
 import pytest
 
-from harness import encode, wait_until
+from harness import DEADLINE_S, encode, wait_until
 
 COUNT = 10_000
 OWN = 1024  # limits with figures of their own
@@ -78,16 +79,20 @@ def test_a_reload_of_ten_thousand_limits(server):
 LONG = 5000  # limits whose names are as long as names get suggestions for
 
 
-@pytest.mark.parametrize("words", [("SLUICE.CHECK", "k", "1", "policy:customer-99999-requests-a-minutf"),
-                                   ("SLUICE.TAIL", "LIMIT", "customer-99999-requests-a-minutf")])
-def test_unknown_names_keep_nobody_waiting(server, words):
-    """Looking for what was meant costs no more than a few ordinary calls, however many limits there are: a write full
-    of names that nobody has delays another client by some milliseconds. It was 11 s."""
+@pytest.fixture(name="long_names")
+def fixture_long_names(server):
     rule = "optional: true, key: user, limit: 100/1m"
     names = "".join(f"  - {{name: customer-{i:05d}-requests-a-minute, {rule}}}\n" for i in range(LONG))
-    one = server(f"attributes: {{user: given}}\nlimits:\n{names}", ["--threads", "1"])
+    return server(f"attributes: {{user: given}}\nlimits:\n{names}", ["--threads", "1"])
+
+
+@pytest.mark.parametrize("words", [("SLUICE.CHECK", "k", "1", "policy:customer-99999-requests-a-minutf"),
+                                   ("SLUICE.TAIL", "LIMIT", "customer-99999-requests-a-minutf")], ids=["check", "tail"])
+def test_unknown_names_keep_nobody_waiting(long_names, words):
+    """Looking for what was meant costs no more than a few ordinary calls, however many limits there are: a write full
+    of names that nobody has delays another client by some milliseconds. It was 11 s."""
     bad = encode(*words)
-    with one.resp() as unknowing, one.resp() as other:
+    with long_names.resp() as unknowing, long_names.resp() as other:
         assert other.call("PING") == b"PONG"
         unknowing.send(bad * (65536 // len(bad)))
         time.sleep(0.1)  # the server's worker is busy with them
@@ -96,6 +101,61 @@ def test_unknown_names_keep_nobody_waiting(server, words):
         assert time.monotonic() - began < 3
         said = str(unknowing.read())
         assert "did you mean customer-" in said
+
+
+HEAD = b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+WHY = encode("SLUICE.WHY", "1", "user", "a")
+
+
+@pytest.mark.parametrize("door, data, mark, count", [
+    ("http", HEAD * 200, b"HTTP/1.1 200 OK", 200),
+    ("resp", encode("CLIENT", "REPLY", "OFF") + WHY * 1000 + encode("CLIENT", "REPLY", "ON"), b"+OK", 1)],
+    ids=["http", "resp"])
+def test_costly_requests_in_one_write_let_others_in_between(long_names, door, data, mark, count):
+    """What one client asks at once is answered in turns, whether or not it wants to hear the answers. Another one that
+    asks meanwhile was answered after all of it."""
+    def asks_between():
+        with socket.create_connection(("127.0.0.1", getattr(long_names, door + "_port")), DEADLINE_S) as one, \
+                long_names.resp() as other:
+            assert other.call("PING") == b"PONG"
+            one.sendall(data)
+            time.sleep(0.05)
+            assert other.call("PING") == b"PONG"
+            one.setblocking(False)
+            try:
+                got = one.recv(1 << 20)
+            except BlockingIOError:
+                got = b""
+            before = got.count(mark)
+            one.settimeout(DEADLINE_S)
+            while got.count(mark) < count:
+                got += one.recv(1 << 20)
+            return before < count
+
+    assert any(asks_between() for _ in range(5))  # where the machine stands still, all may be said meanwhile
+
+
+def test_answers_of_many_turns_come_in_their_order(server):
+    one = server("limits: []\n", ["--threads", "1"])
+    docs = encode("COMMAND", "DOCS")
+    with one.resp() as first, one.resp() as second:
+        for client in (first, second):
+            client.send(b"".join(docs + encode("ECHO", str(i)) for i in range(100)))
+        for i in range(100):
+            for client in (first, second):
+                assert len(client.read()) > 50 and client.read() == str(i).encode()
+
+
+def test_who_has_more_turns_to_come_is_answered_when_the_server_ends(server):
+    one = server("limits: []\n", ["--threads", "1"])
+    with one.resp() as client, one.resp() as other:
+        client.send(encode("COMMAND", "DOCS") * 200 + encode("ECHO", "last"))
+        client.read()
+        assert other.call("PING") == b"PONG"
+        one.ask_to_end()
+        for _ in range(199):
+            assert len(client.read()) > 50
+        assert client.read() == b"last"
 
 
 def write(path, text):

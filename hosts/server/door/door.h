@@ -164,7 +164,8 @@ static inline const char *sl_door_unready(const struct sl_door_context *context)
 enum sl_door_verdict {
 	SL_DOOR_OPEN = 0,  /* keep the connection; call again with more bytes */
 	SL_DOOR_CLOSE = 1, /* send what is in `out`, then close */
-	SL_DOOR_MORE = 2,  /* `out` is full enough: send it, then call again with what is left over, without new bytes */
+	SL_DOOR_MORE = 2,  /* enough for a turn: send `out`, and call again, when others had their turns, with what is left
+	                    * over, without new bytes */
 	SL_DOOR_WAIT = 3,  /* decisions are under way (context->pending): when they are ready, call again with what is left
 	                    * over, without new bytes, and with them in context->ready */
 };
@@ -208,7 +209,8 @@ struct sl_door {
 
 enum {
 	SL_DOOR_INPUT_MAX = 256 * 1024,   /* unconsumed input that a connection keeps */
-	SL_DOOR_OUTPUT_TURN = 256 * 1024, /* output after which feed() should return SL_DOOR_MORE */
+	SL_DOOR_OUTPUT_TURN = 256 * 1024, /* bytes of answers, said or left unsaid, after which feed() should return
+	                                   * SL_DOOR_MORE: what says much took time */
 	SL_DOOR_PACK_MAX = 1024,
 };
 

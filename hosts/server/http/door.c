@@ -364,7 +364,7 @@ static enum sl_door_verdict door_feed(void *state, struct sl_door_context *conte
 			return SL_DOOR_WAIT;
 		if (!more)
 			return SL_DOOR_OPEN;
-		if (out->len - out_before >= SL_DOOR_OUTPUT_TURN && *consumed < len)
+		if (out->len - out_before + exchange.unsaid >= SL_DOOR_OUTPUT_TURN && *consumed < len)
 			return SL_DOOR_MORE;
 	}
 }

@@ -26,6 +26,7 @@ struct sl_http_exchange {
 	struct sl_login_kept login; /* who he is */
 	bool close;     /* in: asked for by the client or by draining; out: set by what cannot go on */
 	bool by_program; /* it asked for a decision of this API: its User-Agent is the client's, not a visitor's */
+	size_t unsaid;  /* bytes of bodies that were made and not sent: HEAD's, of all requests of the turn */
 	bool waits;     /* decisions are under way: nothing is said, and the request will be read again */
 };
 

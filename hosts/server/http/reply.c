@@ -99,6 +99,7 @@ void sl_http_reply_end(struct sl_http_reply *reply) {
 	}
 	set_length(reply, body_bytes);
 	exchange->out->len += reply->body_at + (head_only ? 0 : body_bytes);
+	exchange->unsaid += head_only ? body_bytes : 0;
 }
 
 void sl_http_reply_head(struct sl_http_reply *reply) {

@@ -10,6 +10,9 @@
  * still sends after our last word: closing a socket with unread bytes in it would make the kernel reset the connection,
  * and the peer lose that word.
  *
+ * A door that has said enough for one turn goes on in the next turn of the loop, over input that is kept: whatever one
+ * peer asks at once, others wait for one turn of it. Only where the server goes down does it say all at once.
+ *
  * Invariants
  *  1. input_len < SL_DOOR_INPUT_MAX whenever the socket is read; a door that asks for more is closed.
  *  2. While unsent_len > 0 nothing is read: a peer that does not read costs at most the answers of one turn.
@@ -194,6 +197,11 @@ static enum sl_wait wait_of(struct sl_connection *c) {
 	                                                    : SL_WAIT_IDLE;
 }
 
+/* The door goes on with what it has, when others had their turns. */
+static bool is_in_turn(const struct sl_connection *c) {
+	return c->more && c->unsent_len == 0 && c->door->standing == NULL;
+}
+
 /* Between two events: what is waited for, and for what by the loop. */
 static void settle(struct sl_connection *c, bool answered) {
 	if (c->fd < 0)
@@ -207,11 +215,12 @@ static void settle(struct sl_connection *c, bool answered) {
 		watch(c, 0);
 		return;
 	}
-	enum sl_wait wait = wait_of(c);
+	bool in_turn = is_in_turn(c);
+	enum sl_wait wait = in_turn ? SL_WAIT_WRITE : wait_of(c);
 	if (c->fd < 0)
 		return;
 	sl_wait_for(c, wait, answered);
-	watch(c, UV_READABLE);
+	watch(c, in_turn ? UV_WRITABLE : UV_READABLE);
 	if (c->fd >= 0 && c->worker->hand_over != NULL)
 		sl_connection_hand_over(c);
 }
@@ -248,7 +257,8 @@ static void count_answered(struct sl_connection *c, uint64_t answered, sluice_ns
 	atomic_store_explicit(&worker->figures->commands, worker->context.commands, memory_order_relaxed);
 }
 
-/* Gives the door bytes until it wants no more of them, sends its answers, keeps the rest. */
+/* Gives the door bytes until it wants no more of them or its turn is over, sends its answers, keeps the rest. Doors
+ * that consume all they are fed have no turns. */
 static void feed(struct sl_connection *c, const char *data, size_t len) {
 	struct sl_worker *worker = c->worker;
 	uint64_t before = worker->context.commands;
@@ -260,7 +270,7 @@ static void feed(struct sl_connection *c, const char *data, size_t len) {
 			sl_connection_close(c);
 			return;
 		}
-	} while (verdict == SL_DOOR_MORE && c->unsent_len == 0);
+	} while (verdict == SL_DOOR_MORE && c->unsent_len == 0 && (c->ending || c->door->standing != NULL));
 	uint64_t answered = worker->context.commands - before;
 	count_answered(c, answered, sent_at);
 	c->more = verdict == SL_DOOR_MORE || sl_connection_next_ready(c) != NULL;
@@ -400,7 +410,7 @@ static void poke(struct sl_connection *c) {
 }
 
 static void resume(struct sl_connection *c) {
-	if (!send_unsent(c)) {
+	if (c->unsent_len != 0 && !send_unsent(c)) {
 		sl_connection_close(c);
 		return;
 	}
@@ -506,7 +516,7 @@ static void go_on(struct sl_connection *c) {
 		discard(c);
 	else if (c->stage <= SL_HANDSHAKING)
 		greet(c);
-	else if (c->unsent_len != 0)
+	else if (c->unsent_len != 0 || is_in_turn(c))
 		resume(c);
 	else
 		receive(c);
@@ -634,7 +644,8 @@ bool sl_connection_hand_over(struct sl_connection *c) {
 	bool is_between = c->stage == SL_OPEN || (c->stage == SL_PROXYING && c->input_len == 0);
 	char packed[SL_DOOR_PACK_MAX];
 	if (c->reader != NULL) { /* he asks the other process again, which has decisions of its own */
-		end_stream(c);
+		if (!is_in_turn(c))
+			end_stream(c);
 		return false;
 	}
 	if (c->door->standing != NULL) {
@@ -661,10 +672,12 @@ bool sl_connection_hand_over(struct sl_connection *c) {
 
 void sl_connection_drain(struct sl_connection *c) {
 	sl_worker_read_clock(c->worker);
+	c->ending = true;
+	if (is_in_turn(c))
+		feed_ready(c);
 	for (int i = 0; i < DRAIN_READS_MAX && can_receive(c); i++)
 		if (!receive(c))
 			break;
-	c->ending = true;
 	if (c->reader != NULL)
 		end_stream(c);
 	else if (c->door->standing != NULL && c->stage == SL_OPEN)

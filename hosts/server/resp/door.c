@@ -135,10 +135,17 @@ static void run_unheard(struct sl_resp_turn *turn) {
 	turn->heard = false;
 	run_request(turn);
 	sl_resp_flush(turn);
-	if (turn->waits)
+	if (turn->waits) {
 		turn->session->skip = skip;
-	else if (!turn->heard)
+	} else if (!turn->heard) {
+		turn->unsaid += turn->out->len - before;
 		turn->out->len = before;
+	}
+}
+
+/* Has the turn been long enough? */
+static bool is_over(const struct sl_resp_turn *turn, size_t start) {
+	return turn->out->len - start + turn->unsaid >= SL_DOOR_OUTPUT_TURN;
 }
 
 /* Takes one request off the bytes. False where there is none left, or none is wanted any more. */
@@ -198,7 +205,7 @@ static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *conte
 		return SL_DOOR_OPEN;
 	session->need = 0;
 	sl_resp_session_judge(session, context);
-	while (*consumed < len && out->len - start < SL_DOOR_OUTPUT_TURN)
+	while (*consumed < len && !is_over(&turn, start))
 		if (!feed_one(&turn, data, len, consumed))
 			break;
 	sl_resp_flush(&turn);
@@ -206,7 +213,7 @@ static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *conte
 		return wait(&turn, consumed);
 	if (turn.close || turn.failed)
 		return SL_DOOR_CLOSE;
-	return out->len - start >= SL_DOOR_OUTPUT_TURN ? SL_DOOR_MORE : SL_DOOR_OPEN;
+	return is_over(&turn, start) ? SL_DOOR_MORE : SL_DOOR_OPEN;
 }
 
 const struct sl_door sl_door_resp = {

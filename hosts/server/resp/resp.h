@@ -104,6 +104,7 @@ struct sl_resp_turn {
 	struct sluice_bytes bytes;             /* that it was parsed from */
 	const struct sl_resp_command *command; /* that is run */
 	struct sl_buffer *out;
+	size_t unsaid; /* bytes of answers that the client did not want */
 	bool heard;  /* CLIENT REPLY ON: this answer is given although the one before silenced it */
 	bool close;  /* send what is there, then close */
 	bool failed; /* the system gave no memory: the answers in `out` are not whole */
