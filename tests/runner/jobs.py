@@ -25,7 +25,7 @@ QUICK_PROOFS = "test_division or test_translation or test_log.py or instant or (
     "what_is or draining or seconds_become"
 RELEASE_SECONDS_MAX = 3600
 FAULTS_SECONDS_MAX = 7200
-SANITIZED_E2E = ("hostile", "cases", "reload", "held", "proxies", "proxy_protocol", "spop", "grpc", "tls")
+SANITIZED_E2E = ("hostile", "cases", "reload", "held", "long_life", "proxies", "proxy_protocol", "spop", "grpc", "tls")
 NEWER_SERVERS = ("redis", "valkey")  # of tests/foreign/servers.py
 NEWER_E2E = ("protocol", "override", "cell")
 NGINX_SANITIZED = "tests/faults/nginx (asan, ubsan)"
@@ -163,8 +163,9 @@ def delayed_jobs(seed):
 def long_jobs(seconds):
     """End-to-end tests whose numbers grow with the time they are given: requests across hot upgrades, crowds of
     connections, reloads under load, a simulated day of random keys, fronts killed over a cluster, module and script at
-    random, attributes at random, leases and reservations at every door and of clients that are killed; and 100,000
-    requests to envoyproxy/ratelimit and to us. And what needs a Redis on newer ones."""
+    random, attributes at random, servers that are asked everything, leases and reservations at every door and of
+    clients that are killed; and 100,000 requests to envoyproxy/ratelimit and to us. And what needs a Redis on newer
+    ones."""
     wanted = [("test_upgrade.py", "no_request_fails", {"SLUICE_UPGRADE_REQUESTS": str(max(30000, seconds * 1000))}),
               ("test_reload.py", "under_load", {}),
               ("test_bounds.py", "", {"SLUICE_SECONDS": str(seconds // 10)}),
@@ -172,6 +173,7 @@ def long_jobs(seconds):
               ("test_cluster_fleet.py", "", {"SLUICE_SOAK_SECONDS": str(seconds)}),
               ("test_module_random.py", "", {"SLUICE_SOAK_SECONDS": str(seconds)}),
               ("test_forms.py", "random", {"SLUICE_SOAK_SECONDS": str(seconds)}),
+              ("test_long_life.py", "", {"SLUICE_SOAK_SECONDS": str(seconds)}),
               ("test_script.py", "", {"SLUICE_SOAK_SECONDS": str(seconds)}),
               ("test_module_leases.py", "random", {"SLUICE_SOAK_SECONDS": str(seconds)}),
               ("test_killed_clients.py", "", {"SLUICE_SOAK_SECONDS": str(seconds)}),
