@@ -3,7 +3,7 @@
 'use strict';
 
 const {SluiceError, misuse} = require('./errors.js');
-const {Result, merged} = require('./result.js');
+const {Result, merged, nextOf} = require('./result.js');
 const {newId} = require('./identity.js');
 const {Connection, ErrorReply} = require('./resp/connection.js');
 
@@ -160,7 +160,7 @@ function admissionOf(asked, reply) {
 		for (const one of result.each)
 			one.granted = result.granted;
 		if (asked.next)
-			result.nextAfter = result.each.find((one) => one.index === result.index)?.nextAfter ?? 0;
+			result.nextAfter = nextOf(result.each.filter((one) => !one.observed && one.rule !== 'unlimited'));
 	} else if (asked.next) {
 		result.nextAfter = reply[at++];
 	}

@@ -46,7 +46,6 @@ Object.assign(Result.prototype, {
  */
 function merged(each, texts) {
 	const out = new Result(true, NONE, NONE, 0, 0, 0, -1, '', 0);
-	out.nextAfter = 0;
 	each.forEach((one, i) => {
 		if (texts[i] === 'unlimited')
 			return;
@@ -55,7 +54,6 @@ function merged(each, texts) {
 			out.limit = texts[i];
 			out.quota = one.quota;
 			out.retryAfter = one.retryAfter;
-			out.nextAfter = one.nextAfter;
 		}
 		out.allowed = out.allowed && one.allowed;
 		out.remaining = Math.min(out.remaining, one.remaining);
@@ -64,7 +62,15 @@ function merged(each, texts) {
 	});
 	if (!out.allowed)
 		out.delay = 0;
+	out.nextAfter = nextOf(each.filter((_, i) => texts[i] !== 'unlimited'));
 	return out;
+}
+
+/** `remaining` grows once that of all limits has which have the least; never where one of these has its whole quota. */
+function nextOf(each) {
+	const least = Math.min(...each.map((one) => one.remaining));
+	const waits = each.filter((one) => one.remaining === least).map((one) => one.nextAfter);
+	return waits.length === 0 || waits.includes(0) ? 0 : waits.includes(-1) ? -1 : Math.max(...waits);
 }
 
 function waitsLonger(one, out) {
@@ -79,4 +85,4 @@ function undecided(allowed, error, retryAfter) {
 	return out;
 }
 
-module.exports = {Result, merged, undecided, NONE};
+module.exports = {Result, merged, nextOf, undecided, NONE};

@@ -112,6 +112,20 @@ it('tells each limit of a policy alike, in process and at a server', async () =>
 	assert.deepEqual(denied.each.map((one) => one.allowed), [true, false]);
 });
 
+it('tells alike when the least remaining of a policy grows', async () => {
+	const policy = 'limits:\n  - {name: hours, key: user, limit: token-bucket 3/3h}\n'
+		+ '  - {name: days, key: user, limit: token-bucket 3/3d}\n  - {name: much, key: user, limit: 9/1m}\n'
+		+ '  - {name: seen, key: user, limit: 2/30d, observe: true}\n';
+	const here = limiter({policy}), there = limiter({store: (await serve(policy)).url, ...PATIENT});
+	for (let i = 0; i < 5; i++)
+		for (const one of [here, there]) {
+			const {nextAfter} = await one.admit({user: 'ann'}, {each: true, next: true});
+			assert.ok(nextAfter > 80000000 && nextAfter <= 86400000, `${nextAfter} ms: the one of a day's`);
+		}
+	for (const one of [here, there])
+		assert.equal((await one.admit({user: 'bob'}, {cost: 0, each: true, next: true})).nextAfter, 0);
+});
+
 it('tells who holds leases alike, in process and at a server', async () => {
 	const url = (await serve()).url, limit = 'concurrency 5 lease 30s', clock = {now : 1728000000000};
 	const pair = [ limiter({clock : () => clock.now}), limiter({store : url, clock : () => clock.now, ...PATIENT}) ];

@@ -165,7 +165,7 @@ def _one(operation, given, reply, limits, args):
         limits = None
     if given & EACH:
         each = tuple(_core.told(_text(row[0]), _text(row[1]), tuple(row[2:9]), *row[9:]) for row in rest.pop()) or None
-        next_after = max((one.next_after for one in each or () if one.index == numbers[6]), default=0)
+        next_after = _next_after(each or ())
     else:
         next_after = rest.pop() if given & NEXT else 0
     if given & UPTO:
@@ -175,6 +175,14 @@ def _one(operation, given, reply, limits, args):
     if rest or len(numbers) != 7:
         raise ValueError("other elements than were asked for")
     return _core.result(limits, name, numbers, next_after, granted, False, id, opened, each)
+
+
+def _next_after(each):
+    """Of all limits of a policy: as sl_merge_next() in src/algo/merge.h."""
+    parts = [one for one in each if not one.observed and one.rule != "unlimited"]
+    least = min((one.remaining for one in parts), default=0)
+    waits = [one.next_after for one in parts if one.remaining == least]
+    return 0 if not waits or 0 in waits else -1 if -1 in waits else max(waits)
 
 
 def _granted(operation, args):

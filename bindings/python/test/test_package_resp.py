@@ -338,6 +338,21 @@ def test_who_holds_leases_is_told_alike(server):
     assert asyncio.run(asked()) == ([], [])
 
 
+def test_when_the_least_remaining_of_a_policy_grows_is_told_alike():
+    policy = ("limits:\n  - {name: hours, key: user, limit: token-bucket 3/3h}\n"
+              "  - {name: days, key: user, limit: token-bucket 3/3d}\n  - {name: much, key: user, limit: 9/1m}\n"
+              "  - {name: seen, key: user, limit: 2/30d, observe: true}\n")
+    server = Server(world.SLUICE, policy)
+    try:
+        with sluice.Limiter(policy=policy) as here, sluice.Limiter(url_of(server), timeout=20000) as there:
+            for one in (here, there):
+                for _ in range(5):
+                    assert 80000000 < one.admit({"user": "ann"}, each=True).next_after <= 86400000
+                assert one.admit({"user": "bob"}, 0, each=True).next_after == 0
+    finally:
+        server.stop()
+
+
 def lines(result):
     """RateLimit-Policy, as the middlewares say it."""
     return dict(sluice._core.headers(sluice._web.FORMS["draft10"], result, 0))["RateLimit-Policy"]
