@@ -185,7 +185,7 @@ uint64_t ledger_counter_bytes(struct part *m, sluice_ns now) {
 	if (!sl_rule_has(m->cell.limit, SL_HAS_BLOCK) || (m->slot == NULL && !m->cell.charged))
 		return 0;
 	bytes = sl_correct_bytes(m->cell.limit, &m->cell.counter, m->ledger.commits >= 0);
-	if (m->ledger.commits >= 0)
+	if (m->ledger.commits >= 0 || !m->cell.charged)
 		return bytes;
 	sl_step(m->cell.limit, &m->cell.counter, now, m->cell.cost, false, &ignored);
 	return sl_max(bytes, sl_step_block_bytes(m->cell.limit, &m->cell.counter, m->cell.cost));

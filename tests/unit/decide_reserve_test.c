@@ -144,6 +144,26 @@ static void a_refund_corrects_what_has_ended_first(void **state) {
 	}
 }
 
+/* What a call finds where it keeps what it has not looked up. */
+static __attribute__((noinline)) void spoil_stack(void) {
+	volatile unsigned char spoilt[1 << 16];
+	for (size_t i = 0; i < sizeof spoilt; i++)
+		spoilt[i] = 0xb5;
+}
+
+/* Nothing is charged: how long the block has to be is up to the corrections alone. */
+static void so_does_one_by_a_quota_of_0(void **state) {
+	static const char *const none[] = {"sliding-buckets 0/1m precision 1s", "sliding-log 0/1m"};
+	for (int i = 0; i < 2; i++) {
+		const char *notation = notations[2 + i];
+		ASK(*state, SLUICE_CHARGE, 0, 300, .lines = {{notation}});
+		reserve(*state, 100, 500, "a", S, notation);
+		spoil_stack();
+		assert_int_equal(ASK(*state, SLUICE_REFUND, 1100, 100, .lines = {{none[i]}}).err, SLUICE_OK);
+		assert_int_equal(ask_peek(*state, 1100, notation).remaining, 800);
+	}
+}
+
 static void a_reset_forgets_reservations_too(void **state) {
 	for (int i = 0; i < NOTATIONS; i++) {
 		reserve(*state, 0, 500, "a", 60 * S, notations[i]);
@@ -369,6 +389,7 @@ int main(void) {
 		IN_A_STORE(limits_that_meet_in_one_counter_are_reserved_once),
 		IN_A_STORE(a_policy_mixes_charges_reservations_and_leases),
 		IN_A_STORE(a_refund_corrects_what_has_ended_first),
+		IN_A_STORE(so_does_one_by_a_quota_of_0),
 		IN_A_STORE(a_reset_forgets_reservations_too),
 		IN_A_STORE(a_longer_ttl_than_the_window_is_still_found),
 		IN_A_STORE(many_reservations_end_at_once),
