@@ -97,6 +97,19 @@ def test_why_at_a_front(front, redises, sluice):
     assert over_http["limits"][0]["slices"] == [] and over_http["others"] == []
 
 
+def test_a_front_with_a_limit_that_reserves(server, redises):
+    policy = POLICY.format(address=f"127.0.0.1:{redises(module=()).port}", more="") + \
+        "  - {name: tokens, key: user, optional: true, limit: 100/1h, reserve: {estimate: 5, ttl: 1m}}\n"
+    one = server(policy=policy)
+    wait_until(lambda: decides(one), "no node answers")
+    with one.resp() as r:
+        assert r.call("SLUICE.ADMIT", 1, "user", "ann")[0] == 1
+        tokens = told(r.call("SLUICE.WHY", 1, "user", "ann"))[-1]
+    assert (tokens["name"], tokens["used"], tokens["remaining"]) == (b"tokens", 1, 99)
+    with urllib.request.urlopen(f"http://127.0.0.1:{one.http_port}/v1/inspect?user=ann") as answer:
+        assert json.load(answer)["limits"][-1]["used"] == 1
+
+
 def test_a_request_explained_without_a_front(front, redises, sluice, tmp_path):
     """By the policy's file and the module, what a front of that file says: keys, names, prefix, penalties and costs."""
     redis = redises(module=())

@@ -61,7 +61,9 @@ static bool ask_for(struct look *look, uint32_t i) {
 	const struct sl_pending_call *call = &look->pending->calls[0];
 	struct sl_fleet *fleet = look->fleet;
 	struct sl_inspected *told = look->pending->inspected;
-	const struct sl_plan_item plan = {&call->call.items[i], call->facts[i].name, (uint8_t)i};
+	struct sluice_item item = call->call.items[i];
+	const struct sl_plan_item plan = {&item, call->facts[i].name, (uint8_t)i};
+	item.ttl_ns = 0; /* what looks reserves nothing, and can't say for how long */
 	struct sl_group *group = sl_group_new(&plan, 1, fleet->prefix);
 	look->groups[i] = group;
 	if (group == NULL) {
