@@ -45,19 +45,29 @@ bool slr_counter_correct(const struct sluice_limit *limit, struct slr_counter *c
 	return true;
 }
 
+static bool refund(const struct sluice_limit *limit, struct sl_counter *step, sluice_ns instant, uint32_t cost) {
+	bool any = sl_step_prepare_refund(limit, step, instant, &cost);
+	return sl_step_refund(limit, step, instant, cost) || any;
+}
+
+void slr_counter_refund(const struct sluice_limit *limit, struct slr_counter *counter, sluice_ns instant,
+                        uint32_t cost) {
+	struct sl_counter step;
+	slr_counter_load(counter, &step);
+	if (refund(limit, &step, instant, cost))
+		put(counter, &step);
+}
+
 bool slr_counter_end(const struct sluice_limit *limit, struct slr_counter *counter, enum slr_end end, sluice_ns instant,
                      uint64_t who) {
 	struct sl_counter step;
-	uint32_t cost = 1;
 	bool any;
 	slr_counter_load(counter, &step);
 	step.who = who;
-	if (end == SLR_END_FORGET) {
-		any = sl_step_prepare_refund(limit, &step, instant, &cost);
-		any = sl_step_refund(limit, &step, instant, cost) || any;
-	} else {
+	if (end == SLR_END_FORGET)
+		any = refund(limit, &step, instant, 1);
+	else
 		any = end == SLR_END_RENEW ? sl_lease_renew(limit, &step, instant) : sl_lease_release(limit, &step, instant);
-	}
 	if (any)
 		put(counter, &step);
 	return any;

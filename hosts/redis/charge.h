@@ -24,4 +24,14 @@ SLUICE_MUST_USE bool slr_counter_count(const struct sluice_limit *limit, struct 
 SLUICE_MUST_USE bool slr_counter_correct(const struct sluice_limit *limit, struct slr_counter *counter,
                                          const struct sl_correction *list, uint32_t count);
 
+/* Whether a replica gives back the same, which knows of a counter with a block its identity alone: that has no edge, by
+ * which sub-buckets count longer or shorter. */
+static inline bool slr_refund_is_known(const struct sluice_limit *limit) {
+	return sl_rule_has(limit, SL_KEEPS_TIMES) && limit->bucket_count == 0;
+}
+
+/* Gives back at most `cost`, as sl_step_refund() does. */
+void slr_counter_refund(const struct sluice_limit *limit, struct slr_counter *counter, sluice_ns instant,
+                        uint32_t cost);
+
 #endif

@@ -180,6 +180,7 @@ static uint32_t note_returned(struct slr_part *m, uint32_t from, sluice_ns insta
  * call charges is said by the counter as it is then. */
 static void note_charges(const struct slr_call *call, struct slr_part *m, const struct slr_change *change, bool whole) {
 	uint32_t returned = 0;
+	SL_DEBUG_ASSERT(m->ended == 0 || m->holds != NULL);
 	for (uint32_t i = 0; i < m->ended; i++) {
 		const struct slr_hold *hold = &m->holds->list[i];
 		if (hold->lease == 0)
@@ -336,7 +337,8 @@ void slr_part_refund(const struct slr_call *call, struct slr_part *m, uint32_t c
 	static const struct slr_change nothing = {.charge = 0};
 	struct sl_counter *step = &m->cell.counter;
 	struct slr_counter *counter;
-	bool any, holds_changed;
+	const uint32_t asked = cost;
+	bool any, holds_changed, known = slr_refund_is_known(m->cell.limit);
 	if (!m->cell.there)
 		return;
 	step->state = m->state;
@@ -356,6 +358,11 @@ void slr_part_refund(const struct slr_call *call, struct slr_part *m, uint32_t c
 		drop_returned(call, m);
 		return;
 	}
+	if (call->heard && known) { /* 200,000 entries are 800 KB: they are not sent again */
+		note_charges(call, m, &nothing, false);
+		if (asked != 0)
+			slr_effect_refund(&m->key->effects, m->identity, call->asked.now, asked);
+	}
 	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
 	if (m->image.own != NULL)
 		slr_counter_set_block(counter, m->image.own, step->block_bytes);
@@ -369,7 +376,7 @@ void slr_part_refund(const struct slr_call *call, struct slr_part *m, uint32_t c
 	if (call->heard) {
 		if (sl_rule_has(m->cell.limit, SL_TAKES_MEMBER))
 			slr_effect_who(&m->key->effects, SLR_EFFECT_FORGET, m->identity, call->asked.now, m->cell.who);
-		else if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
+		else if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK) && !known)
 			slr_effect_whole(&m->key->effects, counter);
 		else
 			note_counter(m, counter, holds_changed);

@@ -89,6 +89,12 @@ void slr_effect_correct(struct slr_effects *effects, struct sl_identity identity
 	}
 }
 
+void slr_effect_refund(struct slr_effects *effects, struct sl_identity identity, sluice_ns instant, uint32_t cost) {
+	begin(effects, SLR_EFFECT_REFUND, identity);
+	slr_bytes_u64(&effects->bytes, instant);
+	slr_bytes_u32(&effects->bytes, cost);
+}
+
 void slr_effect_open(struct slr_effects *effects, struct sl_identity identity,
                      const struct sl_reservation *reservation) {
 	begin(effects, SLR_EFFECT_OPEN, identity);
@@ -229,6 +235,24 @@ static bool apply_who(slr_value *value, struct sl_identity identity, struct slr_
 	                      : type == SLR_EFFECT_RENEW ? SLR_END_RENEW
 	                                                 : SLR_END_RELEASE,
 	                      instant, who);
+	if (slr_counter_is_none(counter))
+		slr_value_remove(value, identity);
+	return true;
+}
+
+static bool apply_refund(slr_value *value, struct sl_identity identity, struct slr_reader *reader) {
+	sluice_ns instant = slr_read_u64(reader);
+	uint32_t cost = slr_read_u32(reader);
+	struct slr_counter scratch, *counter;
+	struct sluice_limit limit;
+	if (reader->failed || !sl_identity_widest(identity, &limit) || !slr_refund_is_known(&limit) || cost == 0 ||
+	    instant > SLR_INSTANT_MAX)
+		return false;
+	counter = value != NULL ? slr_value_find(*value, identity, &scratch) : NULL;
+	if (counter == NULL)
+		return true;
+	counter = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
+	slr_counter_refund(&limit, counter, instant, cost);
 	if (slr_counter_is_none(counter))
 		slr_value_remove(value, identity);
 	return true;
@@ -404,6 +428,8 @@ static bool apply_one(slr_value *value, struct slr_reader *reader) {
 		return apply_count(value, identity, reader);
 	case SLR_EFFECT_CORRECT:
 		return apply_correct(value, identity, reader);
+	case SLR_EFFECT_REFUND:
+		return apply_refund(value, identity, reader);
 	case SLR_EFFECT_OPEN:
 		return apply_open(value, identity, reader);
 	case SLR_EFFECT_CLOSE:

@@ -20,6 +20,7 @@
  *   RETURN  := instant u64                                    all that had ended by then have left the ledger
  *   RATE    := rate u32                                       of a bucket of a name, after its STATE or WHOLE: what it
  *                                                             drains by, where that is not what it was
+ *   REFUND  := instant u64 | cost u32                         what was given back of a log
  *   TOKEN   := hash u64 | end u64 | at u64 | delay u64        a request that was charged; name and kind are 0
  *              | granted u32
  *
@@ -49,7 +50,8 @@ enum slr_effect_type {
 	SLR_EFFECT_CLOSE,
 	SLR_EFFECT_RETURN,
 	SLR_EFFECT_TOKEN,
-	SLR_EFFECT_RATE
+	SLR_EFFECT_RATE,
+	SLR_EFFECT_REFUND
 };
 
 /* Effects of one key. Zeroed it is empty; its memory is kept from call to call, until slr_bytes_free(). */
@@ -85,6 +87,9 @@ void slr_effect_count(struct slr_effects *effects, struct sl_identity identity, 
                       uint32_t quota);
 void slr_effect_correct(struct slr_effects *effects, struct sl_identity identity, const struct sl_correction *list,
                         uint32_t count);
+
+/* Appends an effect: what was asked back of a log. */
+void slr_effect_refund(struct slr_effects *effects, struct sl_identity identity, sluice_ns instant, uint32_t cost);
 
 /* Append an effect of a counter's ledger: what is reserved, what is committed; and what has ended at an instant. */
 void slr_effect_open(struct slr_effects *effects, struct sl_identity identity,

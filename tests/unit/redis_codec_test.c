@@ -227,6 +227,32 @@ static void test_counts_that_could_not_have_been_are_refused(void **state) {
 	}
 }
 
+/* A refund, of nothing or of what is no log. Of a log that is not there it does nothing. */
+static void test_refunds_that_could_not_have_been_are_refused(void **state) {
+	static const struct {
+		const char *limit;
+		uint32_t cost;
+		bool taken;
+	} rows[] = {{"sliding-log 5/1m", 1, true},
+	            {"sliding-log 5/1m", 0, false},
+	            {"fixed-window 5/1m", 1, false},
+	            {"sliding-buckets 5/1m precision 1s", 1, false},
+	            {"concurrency 5 lease 1m", 1, false}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_limit limit = limit_of(rows[i].limit);
+		struct slr_effects effects = {.bytes.data = NULL};
+		slr_value value = 0;
+		slr_effect_refund(&effects, sl_identity_of(&limit), SL_MS_NS, rows[i].cost);
+		assert_int_equal(slr_effects_apply(&value, slice_of(&effects.bytes)), rows[i].taken);
+		assert_int_equal(value, 0);
+		slr_bytes_free(&effects.bytes);
+		slr_effect_refund(&effects, sl_identity_of(&limit), SLR_INSTANT_MAX + 1, 1);
+		assert_false(slr_effects_apply(&value, slice_of(&effects.bytes)));
+		slr_bytes_free(&effects.bytes);
+	}
+}
+
 /* As a module of another version might write them. */
 static void test_what_is_not_known_is_refused(void **state) {
 	struct sluice_limit limit = limit_of("10/1m");
@@ -291,6 +317,7 @@ int main(void) {
 		cmocka_unit_test(test_damaged_notes_are_refused_or_harmless),
 		cmocka_unit_test(test_holds_that_could_not_have_been_are_refused),
 		cmocka_unit_test(test_counts_that_could_not_have_been_are_refused),
+		cmocka_unit_test(test_refunds_that_could_not_have_been_are_refused),
 		cmocka_unit_test(test_what_is_not_known_is_refused),
 		cmocka_unit_test(test_a_value_that_is_moved_is_the_same),
 	};

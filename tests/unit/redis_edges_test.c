@@ -436,6 +436,52 @@ static void check_both(slr_value *value, slr_value *replica, const struct sluice
 	slr_bytes_free(effects);
 }
 
+/* What a call has changed, done to a replica. Returns how many bytes that took. */
+static size_t replicate(enum sl_operation operation, slr_value *value, slr_value *replica,
+                        const struct sluice_limit *limit, uint64_t ms, uint32_t cost, uint64_t id) {
+	struct slr_call call = redis_call(operation, *value, limit, NOW + ms * SL_MS_NS, cost);
+	struct slr_bytes *effects = &call.keys[0].effects.bytes;
+	size_t bytes;
+	call.id = id;
+	call.want = cost;
+	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
+	call.heard = true;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	*value = call.keys[0].value;
+	bytes = effects->len;
+	if (bytes != 0)
+		assert_true(slr_effects_apply(replica, sl_slice(effects->data, effects->len)));
+	assert_true(slr_value_is_valid(*replica));
+	slr_bytes_free(effects);
+	return bytes;
+}
+
+/* Replicas are told how much was asked back of a log, not the log; with the lease and the reservation that ended. */
+static void test_a_refund_of_a_log_is_not_the_log(void **state) {
+	static const uint32_t costs[] = {1, 4, 700, 0, 5000};
+	(void)state;
+	for (int weighted = 0; weighted < 2; weighted++) {
+		struct sluice_limit limit = limit_of("sliding-log 5000/1h");
+		slr_value value = 0, replica = 0;
+		for (uint64_t i = 0; i < 2000; i++)
+			replicate(SL_OP_CHECK, &value, &replica, &limit, i, weighted != 0 ? 1 + i % 3 : 1, 0);
+		replicate(SL_OP_LEASE, &value, &replica, &limit, 2000, 9, 1);
+		replicate(SL_OP_RESERVE, &value, &replica, &limit, 2500, 5, 2);
+		for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
+			size_t bytes = replicate(SL_OP_REFUND, &value, &replica, &limit, 4000 + i, costs[i], 0);
+			assert_in_range(bytes, costs[i] == 0 ? 0 : 29, 200);
+			for (uint64_t ms = 5000; ms < 3700000; ms += 1000) {
+				uint32_t left = do_one(SL_OP_PEEK, &value, &limit, ms, 1, 0).asked.merged.remaining;
+				assert_int_equal(do_one(SL_OP_PEEK, &replica, &limit, ms, 1, 0).asked.merged.remaining, left);
+				if (ms == 5000 && i == 4)
+					assert_int_equal(left, 5000);
+			}
+		}
+		slr_value_free(value);
+		slr_value_free(replica);
+	}
+}
+
 /* Counters that are over, and quotas of a key's own, leave a replica when they leave the primary. */
 static void test_what_is_over_leaves_replicas(void **state) {
 	struct sluice_limit brief[] = {limit_of("5/1s"), limit_of("5/2s")};
@@ -579,6 +625,7 @@ int main(void) {
 		cmocka_unit_test(test_counters_of_one_key_are_bounded),
 		cmocka_unit_test(test_each_key_of_a_call_has_its_room),
 		cmocka_unit_test(test_a_full_key_has_room_when_its_first_counter_has_ended),
+		cmocka_unit_test(test_a_refund_of_a_log_is_not_the_log),
 		cmocka_unit_test(test_what_is_over_leaves_replicas),
 		cmocka_unit_test(test_a_member_has_the_same_number_on_every_node),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),
