@@ -342,9 +342,12 @@ static bool apply_close(slr_value *value, struct sl_identity identity, struct sl
 
 static bool apply_return(slr_value *value, struct sl_identity identity, struct slr_reader *reader) {
 	sluice_ns instant = slr_read_u64(reader);
+	struct sluice_limit limit;
 	struct sl_ledger ledger;
-	if (reader->failed || value == NULL)
-		return !reader->failed;
+	if (reader->failed || !sl_identity_widest(identity, &limit))
+		return false;
+	if (value == NULL)
+		return true;
 	ledger = slr_ledger_of(*value, identity);
 	slr_ledger_remove(value, identity, 0, sl_ledger_ended(&ledger, instant));
 	return true;

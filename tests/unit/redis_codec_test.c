@@ -268,6 +268,10 @@ static void test_what_is_not_known_is_refused(void **state) {
 	assert_false(slr_read_counter(&reader, SLR_CODEC_VERSION_RATELESS, &value));
 	assert_int_equal(value, 0);
 	assert_false(slr_effects_apply(&value, sl_str("")));
+	struct slr_effects effects = {.bytes.data = NULL}; /* no companion has a ledger */
+	slr_effect_return(&effects, counter.identity, SL_MS_NS);
+	assert_false(slr_effects_apply(&value, slice_of(&effects.bytes)));
+	slr_bytes_free(&effects.bytes);
 	slr_block_give(block);
 	slr_bytes_free(&bytes);
 }
