@@ -39,12 +39,32 @@ static void lint_host(struct sl_conf *conf, const struct sl_yaml *node, struct s
 		                  sl_quote(form).text);
 }
 
+/* Is it written as addresses and networks are: of digits, dots and colons, with a slash at most? */
+static bool looks_like_address(struct sluice_bytes text) {
+	const char *p = text.data;
+	size_t slashes = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		if (memchr("0123456789abcdefABCDEF.:/", p[i], 25) == NULL)
+			return false;
+		slashes += p[i] == '/';
+	}
+	return slashes <= 1 && (slashes != 0 || has(text, '.') || has(text, ':'));
+}
+
+/* What is no address stays as it is, and so does what callers of ADMIT give in place of one: this may be meant. */
 static void lint_ip(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                     struct sluice_bytes form) {
 	struct sl_address address;
-	if (sl_address_parse(written, &address, NULL) && has(form, '/'))
+	bool is_address = sl_address_parse(written, &address, NULL);
+	if (is_address && has(form, '/'))
 		sl_report_warning(conf->report, node->place, "IPv6 counts by networks: this holds for all of %s",
 		                  sl_quote(form).text);
+	else if (!is_address && looks_like_address(written))
+		sl_report_warning(conf->report, node->place, "never holds for an address: expected %s",
+		                  has(written, ':') ? "one such as 2001:db8::5, or a network with /0 to /128, such as "
+		                                      "2001:db8::/32"
+		                                    : "four numbers up to 255, as in 10.0.0.7, or a network with /0 to /32, "
+		                                      "such as 10.0.0.0/8");
 }
 
 void sl_lint_network(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_network *network, bool strays,

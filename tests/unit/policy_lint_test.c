@@ -320,6 +320,11 @@ static void test_what_never_holds(void **state) {
 		{WHEN("ip: '2001:db8::/64'"), {{0}}},
 		{WHEN("ip: '2001:db8::5'"), {{2, 46, "IPv6 counts by networks: this holds for all of '2001:db8::/64'"}}},
 		{WHEN("ip: '2001:db8::5'") "ipv6-prefix: 128\n", {{0}}},
+		{WHEN("ip: [10.0.0.7, 10.0.0.256]"), {{2, 57, "never holds for an address: expected four numbers up to 255"}}},
+		{WHEN("ip: 10.0.0/8"), {{2, 46, "never holds for an address: expected four numbers"}}},
+		{WHEN("ip: 10.0.0.0/33"), {{2, 46, "or a network with /0 to /32, such as 10.0.0.0/8"}}},
+		{WHEN("ip: '2001:db8::/129'"), {{2, 46, "expected one such as 2001:db8::5, or a network with /0 to /128"}}},
+		{WHEN("ip: [unix, cafe, '10.0.0.x', 1/2/3, '10.0.0.256*']"), {{0}}}, /* given by callers of ADMIT */
 		{OVERRIDES("  - {when: {path: /a?b}, limit: 1/1m}\n"), {{6, 19, "paths are compared without their query"}}},
 	};
 	(void)state;
