@@ -74,15 +74,13 @@ bool sl_conf_route_parts(struct sl_conf *conf, const struct sl_yaml *node, struc
 	return true;
 }
 
-bool sl_conf_route_text(struct sl_conf *conf, struct sluice_bytes form, struct sl_route *route) {
-	const char *p = form.data;
-	char *text = sl_pool_take(&conf->policy->pool, form.len + 2, 1);
+bool sl_conf_route_text(struct sl_conf *conf, struct sluice_bytes written, struct sluice_bytes form,
+                        struct sl_route *route) {
+	const char *p = form.data, *text = sl_pool_text(&conf->policy->pool, written);
 	if (text == NULL)
 		return false;
-	memcpy(text, form.data, form.len);
-	text[form.len] = '*';
-	route->stem = sl_slice(text, form.len);
-	route->text = sl_slice(text, form.len + route->prefix);
+	route->stem = form;
+	route->text = sl_slice(text, written.len);
 	route->ends_loosely = route->prefix && (conf->policy->settings.paths & SL_PATHS_ANY_SLASH) != 0 && form.len > 1 &&
 	                      p[form.len - 1] == '/';
 	return true;

@@ -9,7 +9,9 @@
 bool sl_conf_route_parts(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes path, bool prefix,
                          struct sl_route *route);
 
-/* Fills in the texts of a route whose parts were read, from its path's form, which is copied. False without memory. */
-bool sl_conf_route_text(struct sl_conf *conf, struct sluice_bytes form, struct sl_route *route);
+/* Fills in the texts of a route whose parts were read: its path as it is written, with its star, which is copied, and
+ * in the form of paths, without it, which the policy owns already. False without memory. */
+bool sl_conf_route_text(struct sl_conf *conf, struct sluice_bytes written, struct sluice_bytes form,
+                        struct sl_route *route);
 
 #endif

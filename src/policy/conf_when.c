@@ -122,7 +122,7 @@ static void read_value(struct sl_conf *conf, const struct sl_yaml *node, struct 
 	if (path && !add_route(conf, node, sl_slice(text.data, stem), star != NULL, values, &has_parts))
 		return;
 	struct sluice_bytes copy = take_form(conf, node, values->attribute, sl_slice(text.data, stem), star != NULL);
-	if (path && (copy.data == NULL || !sl_conf_route_text(conf, copy, &values->routes[values->route_count])))
+	if (path && (copy.data == NULL || !sl_conf_route_text(conf, text, copy, &values->routes[values->route_count])))
 		return;
 	if (path && values->routes[values->route_count].ends_loosely && !has_parts)
 		*values->front++ = sl_slice(copy.data, copy.len - 1);

@@ -21,10 +21,10 @@ enum {
 	SL_NAME_NONE = UINT16_MAX,
 };
 
-/* A path of a limit's conditions as it is written, in the form of paths: exact, a prefix, or with parts. */
+/* A path of a limit's conditions: exact, a prefix, or with parts. */
 struct sl_route {
-	struct sluice_bytes text; /* what the attribute `route` is: /orgs/{org}/search, /search and a star */
-	struct sluice_bytes stem; /* the same without the star */
+	struct sluice_bytes text; /* as it is written, what the attribute `route` is: /Orgs/{org}/x, /x and a star */
+	struct sluice_bytes stem; /* in the form of paths, without the star: what requests are compared with */
 	bool prefix;
 	bool ends_loosely; /* a prefix of a folder, which the folder without its slash has as well */
 	uint8_t part_count;

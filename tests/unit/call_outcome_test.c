@@ -204,7 +204,7 @@ static void test_denials_are_counted_by_the_route_of_their_limit(void **state) {
 		{"/x", {2, 1, 1, 2, 0}}, /* observed: no denial */
 		{"/elsewhere", {2, 1, 1, 2, 0}}, /* denied by what names no path */
 	};
-	static const char *const names[] = {"a /o/{org}/s", "a /o/*", "a /x", "b /o/{org}/s", "w /x"};
+	static const char *const names[] = {"a /o/{org}/s", "a /o/*", "a /x", "b /O/{org}/s", "w /x"};
 	struct server *server = server_open(yaml);
 	(void)state;
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

@@ -197,13 +197,14 @@ static void test_routes_hold(void **state) {
 		{"", "['/o/{x}', '/o/*']", "/o/a/b", "route=/o/*,=none"},
 		{"", "['/o/{y}', '/p/{x}']", "/p/a", "route=/p/{x},x=a"},
 		{"", "/Search*", "/search", NULL},
-		{"paths: {case: ignore}\n", "'/O/{x}/Se*'", "/o/A/sEARCH", "route=/o/{x}/se*,x=a"},
+		{"paths: {case: ignore}\n", "'/O/{x}/Se*'", "/o/A/sEARCH", "route=/O/{x}/Se*,x=a"},
 		{"paths: {trailing-slash: ignore}\n", "/o/{x}/search", "/o/a/search/", "route=/o/{x}/search,x=a"},
-		{"paths: {trailing-slash: ignore}\n", "/o/{x}/search/", "/o/a/search", "route=/o/{x}/search,x=a"},
+		{"paths: {trailing-slash: ignore}\n", "/o/{x}/search/", "/o/a/search", "route=/o/{x}/search/,x=a"},
 		{"paths: {trailing-slash: ignore}\n", "/o/{x}/*", "/o/a", "route=/o/{x}/*,x=a"},
 		{"paths: {trailing-slash: ignore}\n", "/o/*", "/o", "route=/o/*,=none"},
 		{"paths: {trailing-slash: ignore}\n", "/o/*", "/on", NULL},
 		{"paths: {trailing-slash: ignore}\n", "/", "/", "route=/,=none"},
+		{"", "/o//{x}/./s", "/o/a/s", "route=/o//{x}/./s,x=a"},
 	};
 	static char buffer[SLUICE_MATCH_BYTES_MAX];
 	(void)state;
@@ -279,6 +280,26 @@ static void test_routes_at_random(void **state) {
 		sluice_policy_free(policy);
 	}
 	assert_true(held > 1000);
+}
+
+/* A condition on `route` asks for what the policy writes, whichever paths are one. */
+static void test_overrides_of_a_route_as_written(void **state) {
+	static char buffer[4096];
+	struct sluice_attribute attribute = {sl_str("path"), sl_str("/ORGS/acme")};
+	struct sluice_match match;
+	struct sluice_policy *policy;
+	(void)state;
+	assert_int_equal(sluice_policy_load(&policy,
+	                                    sl_str("paths: {case: ignore, trailing-slash: ignore}\n"
+	                                           "limits:\n"
+	                                           "- {name: a, limit: 5/1m, when: {path: '/Orgs/{org}/'}, key: org,\n"
+	                                           "   overrides: [{when: {route: '/Orgs/{org}/'}, limit: 9/1m}]}\n"),
+	                                    NULL),
+	                 SLUICE_OK);
+	assert_int_equal(sluice_policy_match(policy, &attribute, 1, &match, buffer, sizeof buffer), SLUICE_OK);
+	assert_int_equal(match.count, 1);
+	assert_int_equal(match.items[0].limit->quota, 9);
+	sluice_policy_free(policy);
 }
 
 /* What a route fills in is of its limit alone, and goes before what the caller says. */
@@ -505,7 +526,8 @@ int main(void) {
 		cmocka_unit_test(test_costs_refused),       cmocka_unit_test(test_costs_taken),
 		cmocka_unit_test(test_costs_by_key),
 		cmocka_unit_test(test_routes_refused),      cmocka_unit_test(test_routes_hold),
-		cmocka_unit_test(test_routes_at_random),    cmocka_unit_test(test_parts_are_of_their_limit),
+		cmocka_unit_test(test_routes_at_random),    cmocka_unit_test(test_overrides_of_a_route_as_written),
+		cmocka_unit_test(test_parts_are_of_their_limit),
 		cmocka_unit_test(test_keys_refused),        cmocka_unit_test(test_keys_warned),
 		cmocka_unit_test(test_environment),         cmocka_unit_test(test_environment_makes_values_only),
 		cmocka_unit_test(test_environment_refused), cmocka_unit_test(test_too_much_environment),
