@@ -140,13 +140,15 @@ static void begin(struct sl_workspace *ws, struct owner *owner, const struct sl_
 
 /* ---- limits that the caller brings along ------------------------------------------------------------------------- */
 
-static void tell_held(struct sl_told *told, struct sl_workspace *ws, enum sl_operation operation) {
+static void tell_held(struct sl_told *told, struct sl_workspace *ws, const struct sl_asked *asked) {
 	const struct sluice_call *call = &ws->call;
-	if (operation == SL_OP_ACQUIRE && sl_answer_holds(call))
+	char folded[SLUICE_KEY_BYTES_MAX];
+	if (asked->operation == SL_OP_ACQUIRE && sl_answer_holds(call))
 		keep_id(told, ws, call->id);
-	else if (operation == SL_OP_RESERVE && sl_answer_holds(call) && call->merged.index >= 0)
-		told->id = sl_slice(ws->held, sl_ticket_write(ws->held, sl_id_number(call->id), call->items[0].key, call->items,
-		                                              NULL, call->item_count));
+	else if (asked->operation == SL_OP_RESERVE && sl_answer_holds(call) && call->merged.index >= 0)
+		told->id = sl_slice(ws->held, sl_ticket_write(ws->held, sl_id_number(call->id),
+		                                              sl_asked_ticket_key(asked, folded), call->items, NULL,
+		                                              call->item_count));
 }
 
 /* The instant is said beside the words, to the nanosecond. */
@@ -176,7 +178,7 @@ static bool decide(struct owner *owner, const struct sl_asked *asked, struct sl_
 	if (asked->operation == SL_OP_COMMIT && call->found == 0)
 		return fail_unknown(failure, &ws->command);
 	tell(told, call);
-	tell_held(told, ws, asked->operation);
+	tell_held(told, ws, asked);
 	return true;
 }
 

@@ -86,6 +86,10 @@ void sl_kept_add(struct sl_limiter *limiter, struct sluice_bytes text, const str
 
 void sl_kept_free(struct sl_limiter *limiter);
 
+/* The key that may be left out of a reservation's ticket: that of the call. data NULL: none may, where the first limit
+ * has another key, for that is the command's (sl_asked_words()): such a ticket is committed by either of them. */
+struct sluice_bytes sl_asked_ticket_key(const struct sl_asked *asked, char folded[SLUICE_KEY_BYTES_MAX]);
+
 /* Fills a failure; false. */
 __attribute__((format(printf, 3, 4))) bool sl_fail(struct sl_failure *failure, enum sl_failure_kind kind,
                                                    const char *format, ...);

@@ -147,6 +147,12 @@ bool sl_told_merge(struct sl_told *told, const int64_t (*numbers)[7], const stru
 	return true;
 }
 
+struct sluice_bytes sl_asked_ticket_key(const struct sl_asked *asked, char folded[SLUICE_KEY_BYTES_MAX]) {
+	bool own = asked->limit_count != 0 && asked->limits[0].key.data != NULL &&
+	           !sl_bytes_equal(asked->limits[0].key, asked->key);
+	return own ? sl_slice(NULL, 0) : sl_key_fold(folded, asked->key);
+}
+
 size_t sl_asked_ticket(const struct sl_asked *asked, char *text, struct sl_failure *failure) {
 	struct sluice_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_item items[SLUICE_ITEMS_MAX];
@@ -169,6 +175,6 @@ size_t sl_asked_ticket(const struct sl_asked *asked, char *text, struct sl_failu
 			return 0;
 		}
 	}
-	return sl_ticket_write(text, sl_id_number(asked->id), sl_key_fold(folded[SLUICE_ITEMS_MAX], asked->key), items,
+	return sl_ticket_write(text, sl_id_number(asked->id), sl_asked_ticket_key(asked, folded[SLUICE_ITEMS_MAX]), items,
 	                       NULL, asked->limit_count);
 }

@@ -12,8 +12,8 @@ DECIDING = ("check", "peek", "acquire", "reserve", "admit")
 # What may hold something; with an id of the caller's own it is his to give back, or to ask again.
 HOLDING = ("acquire", "reserve", "admit")
 OUTAGES = ("away", "busy", "full")
-# What says by EACH whether it was charged before under its id. RESERVE would lose its ticket by it.
-REPEATING = ("check", "acquire")
+# What says by EACH whether it was charged before under its id.
+REPEATING = ("check", "acquire", "reserve")
 # Bits of what encode() says of a command; and one of ours: EACH was said for the sake of `repeated` alone.
 UPTO, NEXT, EACH, UNASKED = 1, 2, 4, 8
 AGAIN_SECONDS = 0.002  # between two looks whether a process that was stopped has moved
@@ -100,6 +100,14 @@ def _split_ticket(limits, id):
     return limits is not None and not (len(text) > 16 and text[16] == ".")
 
 
+def _ticket(key, limits, id):
+    """That of a reservation under this id; None where only the server knows a limit: policy:NAME."""
+    try:
+        return _core.ticket(key, limits, id)
+    except SluiceError:
+        return None
+
+
 class _Remote:
     """What both faces over RESP share: commands, and what is made of their answers."""
 
@@ -117,17 +125,20 @@ class _Remote:
         if operation == "commit" and len(args) == 4 and _split_ticket(args[1], args[2]):
             args = (args[0], args[1], _core.ticket(*args[:3]), args[3])
         command, given, limits = _core.encode(operation, self._clock, *args, **named)
+        if unasked and operation == "reserve" and _ticket(args[0], limits, named["id"]) is None:
+            unasked, named["each"] = False, None  # RESERVE tells no ticket beside EACH
+            command, given, limits = _core.encode(operation, self._clock, args[0], limits, *args[2:], **named)
         shape = (operation, given | UNASKED if unasked else given, limits, args, named.get("id"))
         return command, shape, functools.partial(self._undo, shape) if unnamed else None
 
     def _undo(self, shape, answer):
         """Gives back what is held by an id of ours; that of admit() is a ticket, which stands in the answer."""
-        operation, _, _, args, id = shape
+        operation, _, limits, args, id = shape
         try:
             if operation == "reserve":
-                return _core.encode("commit", self._clock, *args[:2], _core.ticket(*args[:2], id), 0)[0]
+                return _core.encode("commit", self._clock, args[0], limits, _core.ticket(args[0], limits, id), 0)[0]
             if operation == "acquire":
-                return _core.encode("release", self._clock, *args[:2], id)[0]
+                return _core.encode("release", self._clock, args[0], limits, id)[0]
             ticket = None if answer is None else self._told(answer, shape).id
             return ticket and _core.encode("release", self._clock, "*", None, ticket)[0]
         except SluiceError:
@@ -146,7 +157,7 @@ class _Remote:
                 return int(reply)
             if given & EACH and operation != "admit":
                 return _each(operation, given, reply, limits, args, id)
-            return _one(operation, given, reply, limits, args)
+            return _one(operation, given, reply, limits, args, id)
         except (TypeError, ValueError, IndexError) as error:
             raise SluiceError("protocol", f"an answer that can't be understood: {reply!r}") from error
 
@@ -155,7 +166,7 @@ def _text(value):
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _one(operation, given, reply, limits, args):
+def _one(operation, given, reply, limits, args, said):
     numbers, rest = tuple(reply[:7]), reply[7:]
     name = id = each = None
     granted = _granted(operation, args) if numbers[0] else 0
@@ -172,6 +183,8 @@ def _one(operation, given, reply, limits, args):
         granted = rest.pop(0)
     if operation in ("acquire", "reserve") or (operation == "admit" and rest):
         id = _text(rest.pop(0))
+    if operation == "reserve" and id is not None:
+        id = _ticket(args[0], limits, said) or id  # the server's is of the first limit's key
     if rest or len(numbers) != 7:
         raise ValueError("other elements than were asked for")
     return _core.result(limits, name, numbers, next_after, granted, False, id, opened, each)
@@ -201,8 +214,11 @@ def _each(operation, given, reply, limits, args, id):
     granted, repeated, _ = more or (_granted(operation, args) if allowed else 0, 0, 0)
     held = None
     if operation in ("acquire", "reserve") and allowed and (granted or repeated):
-        held = _text(id) if operation == "acquire" else _core.ticket(args[0], args[1], id)
-    return _core.merge(limits, reply, granted, bool(repeated), held, given & NEXT != 0, not given & UNASKED)
+        held = _text(id) if operation == "acquire" else _core.ticket(args[0], limits, id)
+    result = _core.merge(limits, reply, granted, bool(repeated), held, given & NEXT != 0, not given & UNASKED)
+    if operation == "reserve" and result.index < 0:  # unlimited: nothing is reserved
+        return _core.merge(limits, reply, granted, bool(repeated), None, given & NEXT != 0, not given & UNASKED)
+    return result
 
 
 def _holders_command(clock, key, limit):

@@ -140,6 +140,18 @@ def test_reservations(limiter):
     assert failure(limiter.commit, "t", None, reserved.id, 10)[0] == "not-found"
 
 
+@pytest.mark.parametrize("limits", [("o", "20/1d"), [("o", "20/1d")], [("o", "20/1d"), "10/1d"],
+                                    ["10/1d", ("o", "20/1d")], [("o", "20/1d"), ("p", "10/1d")]])
+def test_a_reservation_is_committed_by_its_id_alone(limiter, limits):
+    limits = limits if isinstance(limits, list) else [limits]
+    for id in (None, "mine"):
+        for said in (None, limits):
+            reserved = limiter.reserve("k", limits, 6, id=id)
+            assert limiter.commit("k", said, reserved.id, 0).allowed
+            assert limiter.peek("k", limits, 10).allowed
+            assert failure(limiter.commit, "k", said, reserved.id, 0)[0] == "not-found"
+
+
 def test_a_policy_and_its_reload(limiter, tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("limits:\n  - {name: per-ip, key: ip, limit: 2/1d}\n")

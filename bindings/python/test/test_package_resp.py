@@ -286,6 +286,13 @@ def calls_of_every_kind():
         yield "acquire", ("full", SEAT, 4), {"id": f"too many {sorted(words)}", **words}
         yield "acquire", ("unnamed", SEAT), words
         yield "release", ("k", [SEAT, "90/1h"], f"lease {sorted(words)}"), {}
+    for words in ({}, {"each": True}, {"next": True}):
+        for limits in ("170/1h", SEVERAL, [("other", "130/1h"), "180/1h"], "unlimited"):
+            for cost in (5, 5, 6, 200, 0):
+                yield "reserve", ("reserved", limits, cost), {"id": f"res {limits}{sorted(words)}"[:64], **words}
+            yield "reserve", ("reserved", limits, 2), words
+            yield "reserve", ("reserved", limits, 200), {"id": f"res much {sorted(words)}", **words}
+    yield "reserve", ("k", "60/1h", 5), {"id": "r"}
     yield "reserve", ("k", "60/1h", 5), {"id": "r"}
     yield "commit", ("k", "60/1h", "r", 3), {}
     yield "reserve", ("k", "60/1h", 5), {"id": "s"}
@@ -315,6 +322,35 @@ def test_every_figure_is_told_as_in_process(server):
         assert asyncio.run(loop(*again)) == all_of(here.check(*again[1], **again[2])) and there.check(
             *again[1], **again[2]).repeated
     assert told["repeated"].count(True) > 20 and set(told["granted"]) == {0}
+
+
+@pytest.mark.parametrize("limits", [[("o", "20/1h")], [("o", "20/1h"), "10/1h"], ["10/1h", ("o", "20/1h")]])
+def test_a_reservation_is_committed_by_its_id_alone(server, limits):
+    async def loop(id):
+        async with sluice.AsyncLimiter(url_of(server), timeout=20000) as limiter:
+            reserved = await limiter.reserve("k", limits, 6, id=id)
+            return await limiter.commit("k", None, reserved.id, 0)
+    with sluice.Limiter(url_of(server), timeout=20000) as limiter, sluice.Limiter() as here:
+        for id in (None, "mine"):
+            for words in ({}, {"each": True}):
+                for said in (None, limits):
+                    reserved = limiter.reserve("k", iter(limits), 6, id=id, **words)
+                    assert id is None or here.reserve("k", limits, 6, id=id).id == reserved.id
+                    assert limiter.commit("k", said, reserved.id, 0).allowed
+                    assert limiter.peek("k", limits, 10).allowed
+            assert asyncio.run(loop(id)).remaining >= 10
+
+
+def test_a_reservation_by_a_limit_of_the_servers_policy():
+    server = Server(world.SLUICE, "limits: [{name: api, key: user, limit: 10/1h}]\n")
+    try:
+        with sluice.Limiter(url_of(server), timeout=20000) as limiter:
+            for id in (None, "mine"):
+                reserved = limiter.reserve("k", iter(["policy:api"]), 6, id=id)
+                assert reserved.allowed and not reserved.repeated
+                assert limiter.commit("k", None, reserved.id, 0).remaining == 10
+    finally:
+        server.stop()
 
 
 def test_who_holds_leases_is_told_alike(server):
