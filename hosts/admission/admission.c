@@ -9,6 +9,7 @@
 #include "hosts/admission/admission.h"
 
 #include "algo/merge.h"
+#include "algo/override.h"
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
@@ -259,4 +260,29 @@ void sl_admission_deny_untold(struct sluice_call *call) {
 		if (item->observed == 0)
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
 	}
+}
+
+/* ---- quotas of keys' own ----------------------------------------------------------------------------------------- */
+
+/* Of those that are not buckets only another quota shows. What gives back is done by the limit even where the key is
+ * unlimited: the decision says by which. */
+const struct sluice_limit *sl_admission_limit(struct sluice_store *store, const struct sluice_item *item,
+                                              const struct sluice_decision *decision, sluice_ns now,
+                                              struct sluice_limit *own) {
+	const struct sluice_limit *limit = item->limit;
+	bool other = decision->quota != limit->derived[SL_CAPACITY];
+	struct sluice_override found;
+	if (!sl_rule_has(limit, SL_HAS_COUNTER))
+		return limit;
+	if (store == NULL) {
+		*own = *limit;
+		return sl_own_is_unlimited(limit, decision) && sl_own_apply(&(struct sl_own){.unlimited = true}, own) ? own
+		                                                                                                      : limit;
+	}
+	if (!(other || sl_rule_has(limit, SL_DRAINS)) ||
+	    sluice_override_get(store, limit, item->key, now, &found) != SLUICE_OK ||
+	    found.limit.derived[SL_CAPACITY] != decision->quota)
+		return limit;
+	*own = found.limit;
+	return own;
 }

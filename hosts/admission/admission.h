@@ -113,4 +113,11 @@ void sl_admission_deny_untold(struct sluice_call *call);
 size_t sl_admission_ticket(const struct sluice_policy *policy, const struct sluice_match *match,
                            const struct sluice_call *call, size_t most, char text[SL_TICKET_BYTES_MAX]);
 
+/* The limit by which an item was decided at `now`, as clients are told of it: that of its key's own quota, if it has
+ * one, which is put into `own`; else the item's. Where nobody has one, one load.
+ *  store  NULL: its counter is in Redis. Of its key's own quota only `unlimited` is known then */
+const struct sluice_limit *sl_admission_limit(struct sluice_store *store, const struct sluice_item *item,
+                                              const struct sluice_decision *decision, sluice_ns now,
+                                              struct sluice_limit *own);
+
 #endif

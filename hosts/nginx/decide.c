@@ -140,6 +140,14 @@ static void name_limits(struct sl_nginx_answer *answer, const struct sl_nginx_as
 	}
 }
 
+/* What is told of them once they are decided: by keys' own quotas, where they have any. */
+static void take_own(struct sl_nginx_answer *answer, const struct sl_nginx_ask *ask) {
+	const struct sluice_call *call = &answer->call;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		answer->limits[i].limit =
+			sl_admission_limit(ask->store, &call->items[i], &answer->each[i], call->now, &answer->own[i]);
+}
+
 /* The store can't answer: what the policy's limits say to that, and the directives'. */
 static enum sl_nginx_end fall_back(struct sl_nginx_answer *answer, const struct sl_nginx_ask *ask) {
 	struct sluice_decision *merged = &answer->call.merged;
@@ -168,6 +176,8 @@ static void decide(struct sl_nginx_answer *answer, const struct sl_nginx_ask *as
 	answer->err = sluice_decide(ask->store, call);
 	if (answer->err == SLUICE_OK && !call->merged.allowed && answer->stagger != NULL && ask->policy != NULL)
 		sl_stagger_call(answer->stagger, ask->store, ask->policy, answer->match.position, call->item_count, call);
+	if (answer->err == SLUICE_OK)
+		take_own(answer, ask);
 }
 
 /* A denial has the body of the limit that decided, where the policy names one. An id of the request that is given

@@ -54,6 +54,7 @@ struct sl_nginx_answer {
 	struct sluice_match match;
 	struct sluice_decision each[SLUICE_ITEMS_MAX];
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];  /* call.item_count of them */
+	struct sluice_limit own[SLUICE_ITEMS_MAX];         /* of those that are decided by their keys' own quotas */
 	const struct sl_nginx_limit *of[SLUICE_ITEMS_MAX]; /* which limit of the ask an item is; NULL: the policy's */
 	sluice_err err;                                    /* why the store could not answer */
 	uint32_t deniers;                                  /* a bit for each item that denies for that */

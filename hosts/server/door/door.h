@@ -150,6 +150,11 @@ struct sl_figures {
 	struct sl_worker_figures workers[SL_WORKERS_MAX];
 };
 
+/* The store that has the counters; NULL: they are in Redis. */
+static inline struct sluice_store *sl_door_counts(const struct sl_door_context *context) {
+	return context->remote == NULL ? context->store : NULL;
+}
+
 /* Why requests are not wanted now, for those who ask after the server's health; NULL: they are. Whoever sends some all
  * the same is answered. */
 static inline const char *sl_door_unready(const struct sl_door_context *context) {

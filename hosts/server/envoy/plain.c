@@ -11,15 +11,23 @@
  *
  * All of it is what statuses.c would have said by the same functions, byte for byte (tests/model/rls_known_test.c).
  * Whatever is not plain goes that way: denials, what is looked at, given back, held, delayed or observed, quotas,
- * windows of the calendar, limits that descriptors bring along, other forms of headers. */
+ * those of keys' own, windows of the calendar, limits that descriptors bring along, other forms of headers. */
 #include "hosts/server/envoy/rate_limit.h"
 
 #include "algo/traits.h"
 #include "base/assert.h"
+#include "store/store.h"
 
 static const struct sl_rls_status nothing = {.code = SL_RLS_OK};
 
 /* ---- what is plain ----------------------------------------------------------------------------------------------- */
+
+/* Is what is told of an item that of its limit, whatever its key is? */
+static bool is_of_limit(const struct sluice_store *store, const struct sluice_item *item,
+                        const struct sluice_decision *decision) {
+	return decision->quota == item->limit->derived[SL_CAPACITY] &&
+	       (store == NULL || !sl_rule_has(item->limit, SL_DRAINS) || !sl_store_has_overrides(store));
+}
 
 static bool is_plain_item(const struct sluice_item *item, const struct sluice_decision *decision) {
 	return item->observed == 0 && item->quota == 0 && decision->allowed && decision->bound == SLUICE_BOUND_NONE &&
@@ -34,7 +42,8 @@ static bool is_plain(const struct sl_door_context *context, const struct sl_rls_
 	    call->operation != SLUICE_CHARGE || !call->merged.allowed || group->undecided.items != 0 || group->passes)
 		return false;
 	for (uint32_t i = 0; i < group->match.count; i++)
-		if (!is_plain_item(&group->items[i], &group->each[i]))
+		if (!is_plain_item(&group->items[i], &group->each[i]) ||
+		    !is_of_limit(sl_door_counts(context), &group->items[i], &group->each[i]))
 			return false;
 	return true;
 }

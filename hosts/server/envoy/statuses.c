@@ -27,6 +27,7 @@ enum {
 struct shown {
 	uint32_t count;
 	struct sl_headers_limit limits[SHOWN_MAX];
+	struct sluice_limit own[SHOWN_MAX]; /* of those that are decided by their keys' own quotas */
 	const struct sluice_item *items[SHOWN_MAX];
 	uint32_t positions[SHOWN_MAX];
 	uint16_t owner[SHOWN_MAX];
@@ -57,19 +58,26 @@ static bool quota_admits(const struct sl_rls_group *group) {
 	return admits;
 }
 
-static void add_group(struct shown *shown, const struct sluice_policy *policy, struct sl_rls_group *group) {
+static bool takes_part(const struct sl_headers_limit *limit) {
+	return !limit->observed && sl_rule_has(limit->limit, SL_HAS_COUNTER);
+}
+
+static void add_group(struct shown *shown, const struct sl_door_context *context, struct sl_rls_group *group) {
 	const bool admits = quota_admits(group);
 	for (uint32_t i = 0; i < group->match.count; i++) {
 		if (!is_decided(group, i))
 			continue;
 		uint32_t at = shown->count++;
 		shown->limits[at] = (struct sl_headers_limit){
-			name_of(policy, group, i), group->items[i].limit, &group->each[i],
+			name_of(context->policy, group, i),
+			sl_admission_limit(sl_door_counts(context), &group->items[i], &group->each[i], group->call.now,
+		                       &shown->own[at]),
+			&group->each[i],
 			group->items[i].observed != 0 || (group->items[i].quota != 0 && admits && !group->each[i].allowed)};
 		shown->items[at] = &group->items[i];
 		shown->positions[at] = group->match.position[i];
 		shown->owner[at] = group->owner[i];
-		if (!shown->limits[at].observed)
+		if (takes_part(&shown->limits[at]))
 			sl_merge_add(&shown->merged, &group->each[i], (int32_t)at);
 	}
 	shown->unable = shown->unable || group->unable != 0;
@@ -78,7 +86,7 @@ static void add_group(struct shown *shown, const struct sluice_policy *policy, s
 
 /* What was given back is told, but takes no part in the answer. What nobody could decide may be tried again soon: but
  * not before a limit that denied admits it. */
-static void collect(struct shown *shown, const struct sluice_policy *policy, struct sl_rls_worker *worker) {
+static void collect(struct shown *shown, const struct sl_door_context *context, struct sl_rls_worker *worker) {
 	shown->count = 0;
 	shown->merged = sl_merge_nothing();
 	shown->unable = shown->passes = false;
@@ -87,7 +95,7 @@ static void collect(struct shown *shown, const struct sluice_policy *policy, str
 		struct sluice_decision before = shown->merged;
 		if (worker->groups[kind].used)
 			shown->now = worker->groups[kind].call.now;
-		add_group(shown, policy, &worker->groups[kind]);
+		add_group(shown, context, &worker->groups[kind]);
 		if (kind == SL_RLS_REFUNDED)
 			shown->merged = before;
 	}
@@ -212,7 +220,7 @@ static void fill_statuses(struct sl_rls_worker *worker, const struct sluice_poli
 		merged[d] = sl_merge_nothing();
 	}
 	for (uint32_t i = 0; i < shown->count; i++)
-		if (!shown->limits[i].observed)
+		if (takes_part(&shown->limits[i]))
 			sl_merge_add(&merged[shown->owner[i]], shown->limits[i].decision, (int32_t)i);
 	for (uint32_t d = 0; d < worker->request.descriptor_count; d++) {
 		if (worker->request.descriptors[d].negative)
@@ -328,7 +336,7 @@ void sl_rls_answer_decided(const struct sl_door_context *context, struct sl_rls_
 	struct shown shown;
 	const char *media = NULL;
 	struct sl_out out = sl_out_to(worker->text, sizeof worker->text);
-	collect(&shown, context->policy, worker);
+	collect(&shown, context, worker);
 	fill_statuses(worker, context->policy, &shown);
 	put_headers(&out, &shown, context->forms);
 	*response = (struct sl_rls_response){

@@ -88,10 +88,8 @@ static void reply_match(struct admitting *a, const struct sluice_match *match) {
 	view.style = a->style;
 	view.next = a->ask->call.want_next;
 	for (uint32_t i = 0; i < view.count; i++) {
-		const struct sluice_item *item = &match->items[i];
 		const char *name = sluice_policy_limit_name(a->exchange->context->policy, match->position[i]);
-		view.keys[i] = item->key;
-		view.limits[i] = (struct sl_headers_limit){sl_str(name), item->limit, &a->question.each[i], item->observed};
+		sl_http_view_limit(&view, i, sl_str(name));
 	}
 	show_beyond(&view, match, beyond);
 	sl_http_reply_decision(a->exchange, &view);

@@ -120,9 +120,7 @@ void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http
 	view.next = ask->call.want_next;
 	for (uint32_t i = 0; i < view.count; i++) {
 		const struct sluice_item *item = &question->call.items[i];
-		view.keys[i] = item->key;
-		view.limits[i] = (struct sl_headers_limit){name_of(exchange, ask, i, item->limit, texts[i]), item->limit,
-		                                           &question->each[i], false};
+		sl_http_view_limit(&view, i, name_of(exchange, ask, i, item->limit, texts[i]));
 	}
 	sl_http_reply_decision(exchange, &view);
 }

@@ -15,12 +15,25 @@
 
 #include "algo/hll.h"
 #include "base/assert.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/key_override.h"
 #include "hosts/server/http/door_http.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
 #include "proto/problem.h"
 #include "proto/template.h"
+
+void sl_http_view_limit(struct sl_http_view *view, uint32_t i, struct sluice_bytes name) {
+	const struct sluice_item *item = &view->call->items[i];
+	const struct sluice_decision *decision = &view->call->each[i];
+	view->keys[i] = item->key;
+	view->limits[i] = (struct sl_headers_limit){
+		name,
+		sl_admission_limit(sl_door_counts(view->context), item, decision, view->call->now, &view->own[i]),
+		decision,
+		item->observed != 0,
+	};
+}
 
 static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
 	int32_t index = view->call->merged.index;
@@ -96,7 +109,7 @@ static void put_error(struct sl_out *out, const struct sluice_limit *limit) {
 static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
 	const struct sl_headers_limit *limit = &view->limits[i];
 	sl_json_open(out, NULL, '{');
-	sl_json_put_limit(out, "limit", limit->limit);
+	sl_json_put_limit(out, "limit", view->style.explain && i < view->count ? view->call->items[i].limit : limit->limit);
 	sl_json_put_text(out, "name", limit->name);
 	sl_json_put_text(out, "key", view->keys[i]);
 	sl_json_put_bool(out, "allowed", limit->decision->allowed);

@@ -21,6 +21,7 @@ struct sl_http_view {
 	uint32_t count;                 /* of the limits that are shown; those after them in the call are candidates */
 	uint32_t beyond;                /* limits after those that found no place in the call; only the list shows them */
 	struct sl_headers_limit limits[SLUICE_MATCHED_MAX];
+	struct sluice_limit own[SLUICE_ITEMS_MAX]; /* of those that are decided by their keys' own quotas */
 	struct sluice_bytes keys[SLUICE_MATCHED_MAX];
 	const uint8_t *candidate_of; /* for each candidate the limit that it belongs to; NULL where there are none */
 	const struct sl_door_context *context; /* of an explanation: where standings and quotas are looked up */
@@ -31,6 +32,9 @@ struct sl_http_view {
 	bool failed_open; /* it passes though the store has not decided it, in whole or in part */
 	bool next; /* it is asked when the next unit is free */
 };
+
+/* What is told of limit `i` of a view, whose call is there: `name`, and the limit that it was decided by. */
+void sl_http_view_limit(struct sl_http_view *view, uint32_t i, struct sluice_bytes name);
 
 /* 200, or 429 as a problem, with the headers of rate limits in the listener's forms. */
 void sl_http_reply_decision(struct sl_http_exchange *exchange, const struct sl_http_view *view);

@@ -64,10 +64,13 @@ static void set_headers(struct sl_out *out, struct sl_spop_turn *turn, const str
 	char lines[SL_HEADERS_ROOM_FIXED + SLUICE_ITEMS_MAX * (SL_HEADERS_ROOM_PER_LIMIT + 4 * SLUICE_NAME_BYTES_MAX)];
 	struct sl_out text = sl_out_to(lines, sizeof lines);
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
+	struct sluice_limit own[SLUICE_ITEMS_MAX];
 	for (uint32_t i = 0; i < ask->match.count; i++)
 		limits[i] =
 			(struct sl_headers_limit){sl_str(sluice_policy_limit_name(turn->context->policy, ask->match.position[i])),
-		                              ask->items[i].limit, &ask->each[i], ask->items[i].observed};
+		                              sl_admission_limit(sl_door_counts(turn->context), &ask->items[i], &ask->each[i],
+		                                                 ask->call->now, &own[i]),
+		                              &ask->each[i], ask->items[i].observed};
 	struct sl_headers_decision decision = {.limits = limits,
 	                                       .count = ask->match.count,
 	                                       .decided = ask->call->merged.index,
