@@ -65,7 +65,7 @@ static bool cost_of(struct sl_admission *admission, const struct sl_policy_cost 
 	bool said;
 	if (*cost != 0)
 		return true;
-	*cost = is_said(admission, item) || says->cost == 0 ? whole : says->cost;
+	*cost = sl_admission_own_cost(says, is_said(admission, item), whole);
 	return read_header(admission, says->header, &said, cost);
 }
 

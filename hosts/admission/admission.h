@@ -86,6 +86,12 @@ static inline bool sl_admission_costs(const struct sluice_call *call) {
 void sl_admission_put_no_cost(struct sl_out *out, const char *header);
 void sl_admission_put_repeated(struct sl_out *out, struct sluice_bytes name);
 
+/* What a request that costs `whole` costs at a limit with a cost of its own, where no `when` of that matches and no
+ * header says it. `said`: the caller says the cost. */
+static inline uint32_t sl_admission_own_cost(const struct sl_policy_cost *says, bool said, uint32_t whole) {
+	return said || says->cost == 0 ? whole : says->cost;
+}
+
 /* Says what each of `count` items costs: as the call's cost, which changes, where it is the same for all, so that none
  * has its own, which would take it a longer way. An item whose cost is 0 has none of its own either.
  *  costs  one for each item */

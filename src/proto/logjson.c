@@ -176,12 +176,13 @@ static bool read_time(const json_t *value, sluice_ns *time) {
 	return sl_logtime_count(sl_slice(digits, sl_out_len(&out)), time);
 }
 
-static bool read_cost(const json_t *object, uint32_t *cost) {
+static bool read_cost(const json_t *object, struct sl_logline *out) {
 	const json_t *value = json_object_get(object, "cost");
 	if (value == NULL || json_is_null(value))
 		return true;
 	json_int_t number = json_integer_value(value);
-	*cost = (uint32_t)number;
+	out->cost = (uint32_t)number;
+	out->cost_said = true;
 	return json_is_integer(value) && number >= 0 && number <= UINT32_MAX;
 }
 
@@ -253,7 +254,7 @@ static bool read_object(const json_t *object, struct sl_logline_scratch *scratch
 		return sl_logline_refuse(error, 1, "no time: expected a field such as \"time\", \"timestamp\" or \"ts\"");
 	if (!read_time(time, &out->time))
 		return sl_logline_refuse(error, 1, "the time can't be read: expected ISO 8601, or a count since 1970");
-	if (!read_cost(object, &out->cost))
+	if (!read_cost(object, out))
 		return sl_logline_refuse(error, 1, "the cost can't be read: expected a whole number from 0 to 4294967295");
 	out->key = copy(find(object, key_names), scratch);
 	out->ip = copy(find(object, ip_names), scratch);

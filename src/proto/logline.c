@@ -54,6 +54,7 @@ static bool parse_ops(struct sluice_bytes line, struct sl_logline *out, struct s
 	out->format = SL_LOG_OPS;
 	out->time = ms * 1000000;
 	out->cost = (uint32_t)cost;
+	out->cost_said = word.len != 0;
 	return true;
 }
 

@@ -36,6 +36,7 @@ struct sl_logline {
 	enum sl_log_format format; /* what it was read as; never SL_LOG_AUTO */
 	sluice_ns time;
 	uint32_t cost;              /* 1 where none is said */
+	bool cost_said;
 	struct sluice_bytes key;    /* ops: at least one byte; JSON: its field "key", if any */
 	struct sluice_bytes ip;     /* as written: an address, with or without a port, or a name */
 	struct sluice_bytes method; /* 1..32 token characters */

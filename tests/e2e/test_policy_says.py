@@ -1,6 +1,7 @@
 """What a policy says of a request besides who it is: what it costs, which route it is, under which id it is retried,
 and what a denial's body is. At every door: RESP, HTTP, the proxies' doors, a front with its store in Redis, replay."""
 
+import json
 import subprocess
 
 import pytest
@@ -117,7 +118,19 @@ def test_a_cost_in_replay(sluice_bin, tmp_path, redises):  # noqa: F811
                                tmp_path / "log"],
                               capture_output=True, text=True, timeout=DEADLINE_S, check=True)
         assert [line.split()[:2] for line in done.stdout.splitlines()] == [
-            ["1", "15"], ["1", "10"], ["1", "5"], ["1", "0"], ["0", "0"], ["1", "10"], ["1", "9"]], done.stderr
+            ["1", "15"], ["1", "10"], ["1", "5"], ["1", "0"], ["0", "0"], ["1", "10"], ["1", "8"]], done.stderr
+
+
+def test_the_number_after_a_header_in_replay(sluice_bin, tmp_path):
+    """A line has no headers: it costs the number, as without a header at a server; a cost that it says goes before."""
+    (tmp_path / "p.yaml").write_text(COST)
+    lines = [{"ts": 1 + i, "ip": "a", "path": "/said", **cost}
+             for i, cost in enumerate([{}, {"cost": 7}, {"cost": 1}, {"cost": None}, {"cost": 0}, {}])]
+    (tmp_path / "log").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    done = subprocess.run([sluice_bin, "replay", "-c", tmp_path / "p.yaml", "--decisions", tmp_path / "log"],
+                          capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        ["1", "18"], ["1", "11"], ["1", "10"], ["1", "8"], ["1", "8"], ["1", "6"]], done.stderr
 
 
 # ---- routes, keys ----------------------------------------------------------------------------------------------------

@@ -257,11 +257,13 @@ static void json_cost_and_key(void **state) {
 	(void)state;
 	assert_true(parse(SL_LOG_JSON, "{\"ts\":1,\"cost\":4294967295,\"key\":\"k\\u0000\"}", &line));
 	assert_int_equal(line.cost, 4294967295);
+	assert_true(line.cost_said);
 	assert_int_equal(line.key.len, 2);
 	assert_memory_equal(line.key.data, "k\0", 2);
 	assert_true(
 		parse(SL_LOG_JSON, "{\"ts\":1,\"cost\":null,\"method\":\"no method\",\"request\":\"GET / HTTP/1.1\"}", &line));
 	assert_int_equal(line.cost, 1);
+	assert_false(line.cost_said);
 	assert_null(line.method.data);
 }
 

@@ -196,9 +196,9 @@ static int take_on(struct sl_replay *replay, const struct sl_replay_request *req
 }
 
 /* What single limits of the policy cost, by the rules of the doors (hosts/admission/admission.h): a line's cost is as
- * stated as that of a caller. */
-static void say_costs(const struct sl_replay *replay, struct sluice_call *call, struct sluice_item *items,
-                      const uint32_t *positions) {
+ * stated as that of a caller, and no line has headers. */
+static void say_costs(const struct sl_replay *replay, const struct sl_replay_request *request, struct sluice_call *call,
+                      struct sluice_item *items, const uint32_t *positions) {
 	uint32_t costs[SLUICE_ITEMS_MAX] = {0};
 	bool own = false;
 	if (replay->policy == NULL)
@@ -206,8 +206,11 @@ static void say_costs(const struct sl_replay *replay, struct sluice_call *call, 
 	if (call->cost == 0 || call->upto)
 		sl_admission_drop_costs(items, call->item_count);
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		own = own || sl_policy_limit_at(replay->policy, positions[i])->cost.on;
+		const struct sl_policy_cost *says = &sl_policy_limit_at(replay->policy, positions[i])->cost;
+		own = own || says->on;
 		costs[i] = items[i].cost != 0 ? items[i].cost : call->cost;
+		if (says->on && items[i].cost == 0)
+			costs[i] = sl_admission_own_cost(says, request->cost_said, call->cost);
 	}
 	if (own && call->cost != 0 && !call->upto)
 		sl_admission_share_costs(call, items, costs, call->item_count);
@@ -266,7 +269,7 @@ int sl_replay_add(struct sl_replay *replay, const struct sl_replay_request *requ
 		.each = batch->each + batch->item_count,
 	};
 	batch->order++;
-	say_costs(replay, call, items, batch->positions + batch->item_count);
+	say_costs(replay, request, call, items, batch->positions + batch->item_count);
 	if (take_on(replay, request, items, batch->positions + batch->item_count, call, origin) != SL_GO_ON)
 		return SL_EXIT_FAILED;
 	call->item_count = add_candidates(replay, items, batch->positions + batch->item_count, count);

@@ -40,6 +40,7 @@ void sl_replay_request_make(struct sl_replay_request *request, const struct sl_l
                             uint32_t ipv6_prefix) {
 	request->time = line->time;
 	request->cost = line->cost;
+	request->cost_said = line->cost_said;
 	request->has_duration = line->has_duration;
 	request->duration = line->duration;
 	memset(request->values, 0, sizeof request->values);

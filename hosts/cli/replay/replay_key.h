@@ -24,6 +24,7 @@ extern const char *const sl_replay_attribute_names[SL_REPLAY_ATTRIBUTES + 1];
 struct sl_replay_request {
 	sluice_ns time;
 	uint32_t cost;
+	bool cost_said;    /* by the line; else the policy's numbers hold */
 	bool has_duration; /* the line says how long it took */
 	sluice_ns duration;
 	struct sluice_bytes values[SL_REPLAY_ATTRIBUTES]; /* data NULL: the line does not say */
