@@ -288,7 +288,7 @@ void ledger_outlive(struct sluice_store *store, struct part *m, sluice_ns now) {
 	note_turn(m, now);
 	if (m->ledger.dead)
 		forget_instants(m, now);
-	else if (m->ledger.slot != NULL)
+	else if (m->ledger.slot != NULL && !sl_slot_has_expired(m->ledger.slot, sl_slot_tag(m->ledger.slot), now))
 		extend(store, &m->ledger, ns_add(sl_step_instant(m->cell.limit, &copy, now), as_told(m, life_after(m, now))));
 }
 

@@ -4,6 +4,7 @@
 
 #include "algo/bundle.h"
 #include "algo/rule.h"
+#include "algo/terms.h"
 #include "store/blocks.h"
 
 #include <inttypes.h>
@@ -377,6 +378,20 @@ static void a_rate_that_changes_leaves_other_blocks_alone(void **state) {
 	}
 }
 
+/* What such a charge lets live on is a ledger that lives: one that has expired gives nothing back of the charge. */
+static void a_charge_wakes_no_ledger_that_has_expired(void **state) {
+	const char *limit = "token-bucket 20/1s burst 30";
+	struct sluice_terms terms;
+	assert_int_equal(sl_terms_parse(&terms, sl_str("penalty [50ms] after 1 denial in 100ms"), NULL), SLUICE_OK);
+	(void)ASK(*state, SLUICE_CHARGE, 0, 9, .lines = {{limit}});
+	(void)ASK(*state, SLUICE_RESERVE, 15, 2, "a", 373, .lines = {{limit}});
+	(void)ASK(*state, SLUICE_REFUND, 15, 4, .lines = {{limit}});
+	(void)ASK(*state, SLUICE_RESERVE, 204, 1, "b", 197, .lines = {{limit}});
+	struct asked a = ASK(*state, SLUICE_CHARGE, 494, 2, .lines = {{limit, .terms = &terms}});
+	assert_true(a.d.allowed && a.d.remaining == 28);
+	assert_int_equal(a.d.reset_after_ns, 100 * ASK_MS);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		IN_A_STORE(a_commit_corrects_what_was_charged),
@@ -394,6 +409,7 @@ int main(void) {
 		IN_A_STORE(a_longer_ttl_than_the_window_is_still_found),
 		IN_A_STORE(many_reservations_end_at_once),
 		IN_A_STORE(a_charge_lets_the_ledger_live_on),
+		IN_A_STORE(a_charge_wakes_no_ledger_that_has_expired),
 		IN_A_STORE(a_limit_beyond_the_most_is_not_reserved),
 		IN_A_STORE(a_limit_beyond_the_most_lets_a_cost_of_0_pass),
 		cmocka_unit_test(a_ledger_has_an_end),
