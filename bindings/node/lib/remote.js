@@ -5,6 +5,7 @@
 const {SluiceError, misuse} = require('./errors.js');
 const {Result, merged, nextOf} = require('./result.js');
 const {newId} = require('./identity.js');
+const {ticketOf} = require('./ticket.js');
 const {Connection, ErrorReply} = require('./resp/connection.js');
 
 /** May be done twice: nothing is charged, or an id says that it is the same. */
@@ -132,6 +133,8 @@ function decisionOf(asked, reply) {
 		result.granted = reply[at++];
 	if ((asked.operation === 'ACQUIRE' || asked.operation === 'RESERVE') && reply[at++] !== null)
 		result.id = reply[at - 1];
+	if (asked.operation === 'RESERVE' && result.id !== null)
+		result.id = ticketOf(result.id, firstKey(asked), asked.key);
 	if (asked.next)
 		result.nextAfter = reply[at];
 	return result;
@@ -206,25 +209,33 @@ class Remote {
 	async decide(asked) {
 		if (asked.at !== undefined && asked.attributes)
 			throw misuse('bad-argument', 'clock: a server decides by its own clock what its policy says');
-		if (asked.each && (asked.operation === 'RESERVE' || asked.operation === 'COMMIT'))
-			throw misuse('bad-argument', `each: a server doesn't tell it of ${asked.operation.toLowerCase()}()`);
 		if (this.#connection.full)
 			return this.#crowded(asked);
-		if (asked.operation === 'ACQUIRE' && asked.id === undefined) {
+		const twice = asked.operation === 'RESERVE' && asked.each;
+		if ((asked.operation === 'ACQUIRE' || twice) && asked.id === undefined) {
 			asked.id = newId();
 			asked.named = true;
 		}
 		const again = AGAIN.has(asked.operation) || (asked.id !== undefined && asked.operation !== 'COMMIT');
 		const closing = asked.operation === 'RELEASE';
-		return answerOf(asked,
+		const told = answerOf(asked,
 			await this.#connection.command(wordsOf(asked), {again, closing, ...this.#unowned(asked)}));
+		if (twice && told.allowed && told.index >= 0 && (asked.cost > 0 || told.repeated))
+			told.id = await this.#ticket(asked);
+		return told;
+	}
+
+	/** RESERVE says no ticket beside EACH: asked again under its id, it charges nothing and says it. */
+	async #ticket(asked) {
+		const plain = {...asked, each: false, next: false};
+		return answerOf(plain, await this.#connection.command(wordsOf(plain), {again: true})).id;
 	}
 
 	/** What gives a lease back of which nobody learns, since its answer comes too late or never. The RELEASE follows
 	 * its ACQUIRE on one connection, so that a server which stood still does both. Who chose the id may still use it;
 	 * a ticket of ADMIT is not known before its answer. */
 	#unowned(asked) {
-		if (asked.named) {
+		if (asked.named && asked.operation === 'ACQUIRE') {
 			const words = wordsOf({...asked, operation: 'RELEASE', each: false, next: false, member: undefined});
 			return {abandoned: () => this.#release(words)};
 		}

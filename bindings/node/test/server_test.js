@@ -126,6 +126,35 @@ it('tells alike when the least remaining of a policy grows', async () => {
 		assert.equal((await one.admit({user: 'bob'}, {cost: 0, each: true, next: true})).nextAfter, 0);
 });
 
+it('reserves alike, in process and at a server, and commits by the id alone', async () => {
+	const clock = () => 1728000000000, policy = 'client-time: true\nlimits: [{name: api, key: user, limit: 90/1h}]\n';
+	const url = (await serve(policy)).url, pair = [limiter({clock}), limiter({store: url, clock, ...PATIENT})];
+	const limits = ['20/1h', [['o', '20/1h']], [['o', '20/1h'], '10/1h'], ['10/1h', ['\u00f6', '20/1h']],
+		[['o', 'unlimited'], '10/1h', [Buffer.from([0, 255]), '20/1h']], 'unlimited'];
+	for (const id of [undefined, 'mine'])
+		for (const [of, options] of limits.flatMap((one) => [{}, {each: true}, {next: true}, {each: true, next: true}]
+			.map((words) => [one, {ttl: 60000, id, ...words}]))) {
+			const told = [];
+			for (const cost of [6, ...id === undefined ? [] : [6], 0, 90]) {
+				const [mine, theirs] = await Promise.all(pair.map((one) => one.reserve('k', of, {...options, cost})));
+				const plain = ({id: ticket, repeated, each, ...rest}) => JSON.parse(JSON.stringify({...rest,
+					held: ticket !== null, ...options.each ? {repeated} : {},
+					each: each?.map(({repeated: _, ...one}) => one)}));
+				assert.deepEqual(plain(theirs), plain(mine), JSON.stringify([of, options, cost]));
+				if (id !== undefined)
+					assert.equal(theirs.id, mine.id);
+				told.push([mine, theirs]);
+			}
+			for (const i of told[0][0].id === null ? [] : [0, 1]) {
+				const {id: ticket} = told[0][i];
+				assert.equal((await pair[i].commit('k', null, ticket, 0)).allowed, true);
+				await assert.rejects(pair[i].commit('k', of, ticket, 0), {code: 'not-found'});
+			}
+		}
+	const named = await pair[1].reserve('k', [['o', 'policy:api'], '20/1h'], {ttl: 60000, cost: 6, each: true});
+	assert.equal((await pair[1].commit('k', null, named.id, 0)).remaining, 20);
+});
+
 it('tells who holds leases alike, in process and at a server', async () => {
 	const url = (await serve()).url, limit = 'concurrency 5 lease 30s', clock = {now : 1728000000000};
 	const pair = [ limiter({clock : () => clock.now}), limiter({store : url, clock : () => clock.now, ...PATIENT}) ];
