@@ -84,7 +84,8 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const s
  * within conf->lint_steps. */
 void sl_lint_many(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
-/* What a limit says of a store that is elsewhere, where it is here, and of one that is here, where it is elsewhere.
+/* What a limit says of a store that is elsewhere, where it is here, and of one that is here, where it is elsewhere; and
+ * `stagger` where nothing is staggered.
  * Nodes are the values of its keys, NULL where it has none. The store must have been read. */
 void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, const struct sl_yaml *strict,
                        const struct sl_yaml *stagger, const struct sl_policy_limit *limit);

@@ -41,6 +41,9 @@ void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, con
 	if (strict != NULL && !elsewhere && limit->strict)
 		sl_report_warning(conf->report, strict->place,
 		                  "strict has no effect here: it forbids slices, which only a store in Redis has");
+	if (stagger != NULL && !elsewhere && limit->stagger && sl_rule_has(&limit->limit, SL_HAS_SEATS))
+		sl_report_warning(conf->report, stagger->place,
+		                  "stagger has no effect at concurrency and distinct: their callers are told the exact wait");
 	if (stagger != NULL && elsewhere && limit->stagger && sl_rule_lacks(&limit->limit, SL_DRAINS) &&
 	    !sl_step_goes_at_once(&limit->limit))
 		sl_report_warning(conf->report, stagger->place,
