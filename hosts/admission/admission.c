@@ -274,10 +274,11 @@ const struct sluice_limit *sl_admission_limit(struct sluice_store *store, const 
 	struct sluice_override found;
 	if (!sl_rule_has(limit, SL_HAS_COUNTER))
 		return limit;
+	if (store == NULL && !sl_own_is_unlimited(limit->derived[SL_CAPACITY], decision))
+		return limit;
 	if (store == NULL) {
 		*own = *limit;
-		return sl_own_is_unlimited(limit, decision) && sl_own_apply(&(struct sl_own){.unlimited = true}, own) ? own
-		                                                                                                      : limit;
+		return sl_own_apply(&(struct sl_own){.unlimited = true}, own) ? own : limit;
 	}
 	if (!(other || sl_rule_has(limit, SL_DRAINS)) ||
 	    sluice_override_get(store, limit, item->key, now, &found) != SLUICE_OK ||

@@ -50,11 +50,12 @@ struct sl_own sl_own_read(const uint64_t words[2]);
  * there is no such rule, as of damaged words; never where it is unlimited. Some ns. */
 bool sl_own_apply(const struct sl_own *own, struct sluice_limit *limit);
 
-/* Whether a decision by a limit's counter that is elsewhere, of which no more is known, says that its key is unlimited
- * for now: nothing else has all of 4294967295 left, but a quota of so many of which nothing is charged. */
-static inline bool sl_own_is_unlimited(const struct sluice_limit *limit, const struct sluice_decision *decision) {
+/* Whether a decision by a counter that is elsewhere, of which no more is known, says that its key is unlimited for now;
+ * `capacity` is the limit's (SL_CAPACITY). Nothing else has all of 4294967295 left, but a quota of so many of which
+ * nothing is charged. */
+static inline bool sl_own_is_unlimited(uint64_t capacity, const struct sluice_decision *decision) {
 	return decision->allowed && decision->quota == UINT32_MAX && decision->remaining == UINT32_MAX &&
-	       decision->reset_after_ns == 0 && limit->derived[SL_CAPACITY] != UINT32_MAX;
+	       decision->reset_after_ns == 0 && capacity != UINT32_MAX;
 }
 
 #endif

@@ -68,6 +68,28 @@ def test_cases(front, redises, slices):
         assert listed(r) == []
 
 
+@pytest.mark.parametrize("slices", ["", ", slices: false"], ids=["slices", "without"])
+def test_a_limit_of_a_key_that_is_unlimited_does_not_apply(front, redises, slices):
+    nothing = [1, 4294967295, 4294967295, 0, 0, 0, -1]
+    one = front(redises(module=()).port, more=slices)
+    with one.resp() as r, one.http() as http:
+        for user, before in (("cold", 1), ("hot", 80)):
+            key = ("policy:per-user", f"user={user}")
+            for _ in range(before):
+                r.call("SLUICE.ADMIT", 1, "user", user)
+            assert r.call("SLUICE.OVERRIDE", "SET", *key, "unlimited") == b"OK"
+            wait_until(lambda of=user: r.call("SLUICE.ADMIT", 1, "user", of)[1] > 5, "it is not seen")
+            for _ in range(80):
+                assert r.call("SLUICE.ADMIT", 1, "user", user) == [*nothing, b""], user
+            assert r.call("SLUICE.CHECK", key[1], 1, key[0]) == nothing
+            assert r.call("SLUICE.PEEK", key[1], 1, key[0]) == nothing
+            both = r.call("SLUICE.CHECK", key[1], 1, key[0], "9/3660d")
+            assert (both[1], both[6]) == (9, 1)
+            status, headers, said = http.ask("POST", "/v1/admit", {"attributes": {"user": user}})
+            assert (status, said["limit"], said["reset_after_ms"]) == (200, "", 0)
+            assert not [name for name, _ in headers if "ratelimit" in name.lower()]
+
+
 def test_every_front_decides_by_it_and_so_does_the_module(front, redises, sluice_bin):
     redis = redises(module=())
     one, other = front(redis.port, more=", prefix: 'rl:'"), front(redis.port, more=", prefix: 'rl:'")

@@ -441,6 +441,20 @@ static void test_under_a_lower_quota_the_rest_is_given_back(void **state) {
 	assert_int_equal(bed.decision.quota, 20);
 }
 
+/* Nor is there anything to wait for where it is unlimited. */
+static void test_an_unlimited_key_has_nothing_to_reset(void **state) {
+	sluice_ns now = warm_up();
+	const int64_t numbers[SL_LEASE_NUMBERS] = {bed.want, 1, UINT32_MAX, UINT32_MAX, 0, 0, 0, 0};
+	const struct sl_answer told = {.kind = SL_ANSWER_NUMBERS, .count = SL_LEASE_NUMBERS, .numbers = numbers};
+	struct sl_quota_slice *slice = bed.sent;
+	(void)state;
+	bed.sent = NULL;
+	sl_quota_slice_answered(slice, &told, now);
+	assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	assert_int_equal(bed.decision.remaining, UINT32_MAX);
+	assert_int_equal(bed.decision.reset_after_ns, 0);
+}
+
 /* And set here, it ends the slice at once. */
 static void test_a_change_here_ends_the_slice(void **state) {
 	sluice_ns now = warm_up();
@@ -596,6 +610,7 @@ int main(void) {
 		CASE(test_what_is_put_back_of_a_slice_that_is_gone_is_gone),
 		CASE(test_a_reset_takes_the_slice_with_it),
 		CASE(test_under_a_lower_quota_the_rest_is_given_back),
+		CASE(test_an_unlimited_key_has_nothing_to_reset),
 		CASE(test_a_change_here_ends_the_slice),
 		CASE(test_an_exhausted_slice_asks_within_half_a_second),
 		CASE(test_peeks_see_the_slice_and_take_nothing),

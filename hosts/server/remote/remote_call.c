@@ -17,6 +17,7 @@
 #include "hosts/server/remote/sending.h"
 
 #include "algo/merge.h"
+#include "algo/override.h"
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
@@ -607,6 +608,12 @@ static void note_folded(struct sl_remote_call *remote, uint32_t i) {
 		d->bound = SLUICE_BOUND_KEY;
 }
 
+/* By a quota of the key's own: then it is no limit that applies. */
+static bool is_unlimited(const struct sl_remote_call *remote, uint32_t i) {
+	const struct sluice_call *call = &remote->call->call;
+	return sl_own_is_unlimited(call->items[i].limit->derived[SL_CAPACITY], &call->each[i]);
+}
+
 static void merge(struct sl_remote_call *remote) {
 	struct sluice_call *call = &remote->call->call;
 	call->merged = sl_merge_nothing();
@@ -614,7 +621,7 @@ static void merge(struct sl_remote_call *remote) {
 		if (remote->items[i].state == SL_ITEM_FREE)
 			continue;
 		note_folded(remote, i);
-		if (is_enforced(remote, i))
+		if (is_enforced(remote, i) && !is_unlimited(remote, i))
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
 	}
 }

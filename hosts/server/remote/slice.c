@@ -1,6 +1,7 @@
 /* See slice.h for what and why. A slice is made for a counter that is hot, and freed when it has cooled down. */
 #include "hosts/server/remote/slice.h"
 
+#include "algo/override.h"
 #include "algo/rule.h"
 #include "base/assert.h"
 #include "base/math.h"
@@ -90,7 +91,7 @@ static struct sl_quota_slice *slice_new(struct sl_quota_slices *slices, const st
 	l->tag = rate->tag;
 	l->id = next_id(slices);
 	l->window_ns = item->item->limit->window_ns;
-	l->quota = item->item->limit->derived[SL_CAPACITY];
+	l->capacity = l->quota = item->item->limit->derived[SL_CAPACITY];
 	l->credit = CREDIT_FIRST;
 	l->last = &l->first;
 	l->rate = rate;
@@ -220,7 +221,7 @@ static struct sluice_decision decision_here(const struct sl_quota_slice *l, bool
 	};
 	if (allowed) {
 		d.remaining = (uint32_t)sl_min(sl_min(l->quota, (uint64_t)l->remaining + l->left), UINT32_MAX);
-		if (d.reset_after_ns == 0)
+		if (d.reset_after_ns == 0 && !l->unlimited)
 			d.reset_after_ns = l->window_ns;
 		return d;
 	}
@@ -323,6 +324,7 @@ static void take_in(struct sl_quota_slice *l, const int64_t *numbers, sluice_ns 
 	l->left -= (uint32_t)sl_min(l->left, less); /* a node that let go of what it held: a failover, a reset */
 	l->ends = l->sent_at + l->slices->options.slice_ns;
 	l->quota = peek.quota;
+	l->unlimited = sl_own_is_unlimited(l->capacity, &peek);
 	l->remaining = peek.remaining;
 	l->retry = peek.retry_after_ns;
 	l->reset = peek.reset_after_ns;

@@ -77,7 +77,8 @@ struct sl_quota_slice {
 	struct sl_group *command; /* made with it; the host fills `ask.answered` */
 	struct sl_quota_slices *slices;
 	uint64_t tag, id;
-	uint64_t quota; /* as last told */
+	uint64_t capacity; /* of the limit */
+	uint64_t quota;    /* as last told */
 	sluice_ns window_ns;
 	uint32_t users;             /* requests that have taken of it and may put back */
 	uint32_t left, lent, spent; /* of the slice: to be had; taken by requests that are not over; spent, not told yet */
@@ -89,6 +90,7 @@ struct sl_quota_slice {
 	uint32_t credit;                      /* thousandths of a command */
 	bool asking, stale;                   /* a command is under way; and its answer means nothing any more */
 	bool told, exhausted;                 /* an answer is here; the last ask got less than it wanted */
+	bool unlimited;                       /* the key is, by a quota of its own, as last told */
 	uint32_t remaining;                   /* as last told, beside all slices */
 	sluice_ns retry, reset, following, told_at;
 	sluice_ns ends;         /* of the slice */
