@@ -25,7 +25,7 @@ threads: {threads}
 store: {{redis: ["{node!r}"], budget: {budget}ms, via: {via}, slices: false}}
 limits:
   - {{name: per-user, key: user, limit: "{user}", strict: true, on-error: {on_error}}}
-  - {{name: per-address, key: ip, limit: "{ip}", strict: true, on-error: {on_error}}}
+  - {{name: per-address, key: ip, limit: "{ip}", strict: true, on-error: {on_error}, observe: {observe}}}
 """
 
 
@@ -46,9 +46,9 @@ def fronts(sluice_bin):
     started = []
 
     def start(cluster, count=1, user="sliding-log 1000/1h", ip="sliding-log 700/1h", budget=2000, threads=2,
-              on_error="allow", via="module"):
+              on_error="allow", via="module", observe="false"):
         text = POLICY.format(node=cluster.nodes[0], user=user, ip=ip, budget=budget, threads=threads, on_error=on_error,
-                             via=via)
+                             via=via, observe=observe)
         new = [Server(sluice_bin, text) for _ in range(count)]
         started.extend(new)
         for one in new:
@@ -304,6 +304,22 @@ def test_what_is_never_denied_fails_where_the_queue_is_full(cluster, fronts, wor
         other.end("CONFIRM", "user=" + user, 5, "a")
         reply = late.call(*words)
         assert (reply if isinstance(done, int) else reply[:3]) == done
+
+
+def test_what_is_observed_would_deny_where_the_queue_is_full(cluster, fronts):
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=2000, threads=1, observe="true")
+    user, ip = new_names()
+    with Stranger(cluster) as other:
+        other.hold("user=" + user, 5)
+        waiting = [one.resp() for _ in range(30)]
+        for r in waiting:
+            r.send(encode("SLUICE.ADMIT", 1, "user", user, "ip", ip) * 50)
+        told = [r.read() for r in waiting for _ in range(50)]
+        assert {(reply[0], reply[7]) for reply in told} == {(0, b"per-user")}
+        denied = metric(one, "sluice_bounds_total", policy="per-user", bound="queue")
+        noted = metric(one, "sluice_bounds_total", policy="per-address", bound="queue")
+        assert 0 < noted <= denied
+        other.end("CANCEL", "user=" + user, "a")
 
 
 def test_a_front_that_denies_by_itself_tells_a_keys_own_quota(cluster, fronts):

@@ -161,13 +161,12 @@ static void deny_for_load(struct sl_remote_call *remote, uint32_t items) {
 		if (remote->items[i].state != SL_ITEM_TO_ASK || (items >> i & 1) == 0)
 			continue;
 		remote->items[i].state = SL_ITEM_ANSWERED;
-		if (!is_enforced(remote, i))
-			continue;
 		call->each[i].allowed = false;
 		call->each[i].bound = SLUICE_BOUND_QUEUE;
 		call->each[i].remaining = 0;
 		call->each[i].retry_after_ns = fleet_of(remote)->budget_ns;
-		remote->denies |= (uint32_t)1 << i;
+		if (is_enforced(remote, i)) /* one that is observed only tells it */
+			remote->denies |= (uint32_t)1 << i;
 	}
 }
 
