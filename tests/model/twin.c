@@ -276,6 +276,7 @@ const char *twin_difference(const struct twin_answer *answer, const struct twin_
 
 struct twin_answer twin_merged(const struct twin_answer *answers, size_t count, bool allowed, size_t *decided) {
 	struct twin_answer merged = {.allowed = allowed, .remaining = UINT32_MAX};
+	bool none = false;
 	*decided = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct twin_answer *a = &answers[i], *d = &answers[*decided];
@@ -289,7 +290,17 @@ struct twin_answer twin_merged(const struct twin_answer *answers, size_t count, 
 			*decided = i;
 	}
 	merged.quota = answers[*decided].quota;
-	merged.next = answers[*decided].next;
-	merged.next_is_beyond = answers[*decided].next_is_beyond;
+	for (size_t i = 0; i < count; i++) { /* what remains grows when it does so of all that have the least */
+		const struct twin_answer *a = &answers[i];
+		if (a->remaining != merged.remaining)
+			continue;
+		merged.next_is_beyond |= a->next_is_beyond;
+		merged.next = a->next > merged.next ? a->next : merged.next;
+		none |= a->next == 0 && !a->next_is_beyond; /* the least is all that this one has */
+	}
+	if (none) {
+		merged.next = 0;
+		merged.next_is_beyond = false;
+	}
 	return merged;
 }

@@ -94,8 +94,11 @@ static const struct sluice_decision *admit(struct server *server, const char *us
 	                                    .now = sl_admission_instant(server->context.now, server->items, count),
 	                                    .each = server->each};
 	sluice_decide_many(server->context.store, &server->call, 1);
-	const struct sl_call_outcome outcome = {
-		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {.call = &server->call,
+	                                        .positions = server->match.position,
+	                                        .shown = server->match.count,
+	                                        .candidate_of = server->of,
+	                                        .transport = SL_TRANSPORT_HTTP};
 	sl_call_outcome_settle(&server->context, &outcome);
 	return &server->call.merged;
 }
@@ -270,8 +273,11 @@ static void test_bounds_are_counted_by_name(void **state) {
 	admit(server, "ann", 1);
 	server->call.each[0].bound = SLUICE_BOUND_KEY;
 	sl_decide_bound(&server->call.each[1], SLUICE_BOUND_ROOM, 7);
-	const struct sl_call_outcome outcome = {
-		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {.call = &server->call,
+	                                        .positions = server->match.position,
+	                                        .shown = server->match.count,
+	                                        .candidate_of = server->of,
+	                                        .transport = SL_TRANSPORT_HTTP};
 	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(row(server, "a").bounds[SLUICE_BOUND_KEY], 1);
 	assert_int_equal(row(server, "b").bounds[SLUICE_BOUND_ROOM], 1);
@@ -296,8 +302,11 @@ static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	                                    "  - {name: b, key: user, limit: 100/1m}\n");
 	admit(server, "ann", 1);
 	server->call.err = SLUICE_E_AWAY;
-	const struct sl_call_outcome outcome = {
-		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {.call = &server->call,
+	                                        .positions = server->match.position,
+	                                        .shown = server->match.count,
+	                                        .candidate_of = server->of,
+	                                        .transport = SL_TRANSPORT_HTTP};
 	sl_call_outcome_settle(&server->context, &outcome);
 	const struct sl_call_outcome notation = {.call = &server->call, .shown = 2, .transport = SL_TRANSPORT_RESP};
 	sl_call_outcome_settle(&server->context, &notation);
@@ -358,8 +367,11 @@ static void test_the_merged_answer_follows_a_staggered_wait(void **state) {
 	/* an instant that the client set is not staggered */
 	server->call.now += 1000 * MS;
 	sluice_decide_many(server->context.store, &server->call, 1);
-	const struct sl_call_outcome outcome = {
-		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {.call = &server->call,
+	                                        .positions = server->match.position,
+	                                        .shown = server->match.count,
+	                                        .candidate_of = server->of,
+	                                        .transport = SL_TRANSPORT_HTTP};
 	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(server->each[1].retry_after_ns, 1000 * MS);
 	server_close(server);
