@@ -99,6 +99,7 @@ struct line {
 	char *kept; /* not consumed */
 	size_t kept_len;
 	struct sl_pending *ready;
+	struct sl_stats *stats;
 	uint32_t settled;
 	bool closed;
 };
@@ -113,7 +114,8 @@ static void line_open(struct line *line, const struct sl_door *door, struct else
 	line->context.match_buffer = malloc(SLUICE_MATCH_BYTES_MAX);
 	line->context.remote = there != NULL ? &there->remote : NULL;
 	line->context.connection_id = 1;
-	line->context.stats = calloc(1, sizeof *line->context.stats);
+	line->stats = sl_stats_new(1);
+	line->context.stats = sl_stats_worker(line->stats, 0);
 	line->state = door->open(&line->context);
 }
 
@@ -121,7 +123,7 @@ static void line_close(struct line *line) {
 	line->door->close(line->state);
 	sl_pending_free_all(line->ready);
 	sl_door_context_free(&line->context);
-	free(line->context.stats);
+	sl_stats_free(line->stats);
 	sl_buffer_free(&line->out);
 	free(line->kept);
 	free(line->context.match_buffer);
