@@ -220,7 +220,7 @@ def test_an_idle_connection_is_told(listening):
             data += sock.recv(65536)
         at = data.index(b"leaving.")
         sock.sendall(data[at - 9:at - 5] + b"\x01" + data[at - 4:at + 8])
-        assert frames_of(read_to_end(sock))[-1] == GOAWAY
+        assert frames_of(data + read_to_end(sock))[-1] == GOAWAY  # which a busy client may have read already
     with rls.Client(address(one)) as client:  # and a client that is told so comes again
         for _ in range(3):
             assert client.ask("rl", [("user", "x")]).overall_code == rls.OK
