@@ -456,11 +456,24 @@ static bool apply_one(slr_value *value, struct slr_reader *reader) {
 	}
 }
 
+/* What was noted of how long a counter lives is of before: only what comes whole says it anew. */
+static void forget_until(slr_value value, struct slr_reader reader) {
+	const unsigned char *type = slr_read(&reader, 1);
+	struct sl_identity identity = {.kind = slr_read_u64(&reader)};
+	identity.name = slr_read_u64(&reader);
+	if (*type != SLR_EFFECT_WHOLE)
+		slr_value_keep(value, identity, SLR_UNTIL_UNKNOWN);
+}
+
 static bool apply_all(slr_value *value, struct sluice_bytes effects) {
 	struct slr_reader reader = {.at = effects.data, .end = (const unsigned char *)effects.data + effects.len};
 	bool right = effects.len != 0;
-	while (right && reader.at != reader.end)
+	while (right && reader.at != reader.end) {
+		const struct slr_reader one = reader;
 		right = apply_one(value, &reader);
+		if (right && value != NULL && *value != 0)
+			forget_until(*value, one);
+	}
 	return right;
 }
 
