@@ -167,12 +167,6 @@ static void test_damaged_notes_are_refused_or_harmless(void **state) {
 	}
 }
 
-static struct sluice_limit limit_of(const char *text) {
-	struct sluice_limit limit;
-	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
-	return limit;
-}
-
 static void test_holds_that_could_not_have_been_are_refused(void **state) {
 	static const struct slr_hold wrong[][2] = {
 		{{1, 10, 0, 0}, {2, 11, 1, 0}}, /* holds nothing */
@@ -180,7 +174,7 @@ static void test_holds_that_could_not_have_been_are_refused(void **state) {
 		{{1, 10, 1, 0}, {1, 11, 1, 0}}, /* twice */
 		{{1, 10, 1, 0}, {2, 9, 1, 0}},  /* in no order */
 	};
-	struct sluice_limit limit = limit_of("10/1m");
+	struct sluice_limit limit = redis_limit("10/1m");
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		struct slr_holds *holds = malloc(sizeof *holds + sizeof wrong[i]);
@@ -216,7 +210,7 @@ static void test_counts_that_could_not_have_been_are_refused(void **state) {
 	            {"concurrency 5 lease 1m", 1, 5, false}};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct sluice_limit limit = limit_of(rows[i].limit);
+		struct sluice_limit limit = redis_limit(rows[i].limit);
 		struct slr_effects effects = {.bytes.data = NULL};
 		slr_value value = 0;
 		slr_effect_count(&effects, sl_identity_of(&limit), SL_MS_NS, rows[i].cost, rows[i].quota);
@@ -240,7 +234,7 @@ static void test_refunds_that_could_not_have_been_are_refused(void **state) {
 	            {"concurrency 5 lease 1m", 1, false}};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct sluice_limit limit = limit_of(rows[i].limit);
+		struct sluice_limit limit = redis_limit(rows[i].limit);
 		struct slr_effects effects = {.bytes.data = NULL};
 		slr_value value = 0;
 		slr_effect_refund(&effects, sl_identity_of(&limit), SL_MS_NS, rows[i].cost);
@@ -255,7 +249,7 @@ static void test_refunds_that_could_not_have_been_are_refused(void **state) {
 
 /* As a module of another version might write them. */
 static void test_what_is_not_known_is_refused(void **state) {
-	struct sluice_limit limit = limit_of("10/1m");
+	struct sluice_limit limit = redis_limit("10/1m");
 	struct slr_counter counter = {.identity = slr_companion_of((enum slr_companion)15, sl_identity_of(&limit))};
 	struct slr_bytes bytes = {.data = NULL};
 	slr_value value = 0;

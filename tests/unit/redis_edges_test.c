@@ -13,97 +13,79 @@
 
 #include "hosts/redis/own_quota.h"
 
-static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
-
-static struct sluice_limit limit_of(const char *text) {
-	struct sluice_limit limit;
-	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
-	return limit;
-}
-
-static struct slr_call do_one(enum sl_operation operation, slr_value *value, const struct sluice_limit *limit,
-                              uint64_t ms, uint32_t cost, uint64_t id) {
-	struct slr_call call = redis_call(operation, *value, limit, NOW + ms * SL_MS_NS, cost);
-	call.id = id;
-	call.asked.id = sl_slice("id", id != 0 ? 2 : 0);
-	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
-	call.want = cost;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	*value = call.keys[0].value;
-	assert_true(slr_value_is_valid(*value));
-	return call;
-}
+static const sluice_ns NOW = REDIS_NOW;
 
 static void test_a_lease_that_ends_by_itself_is_charged_at_its_end(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 10/1m");
+	struct sluice_limit limit = redis_limit("sliding-log 10/1m");
 	slr_value value = 0;
 	(void)state;
-	assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1).asked.granted, 4);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 999, 1, 0).asked.merged.remaining, 6);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 30000, 6, 0).asked.merged.remaining, 0);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60999, 1, 0).asked.merged.remaining, 0); /* 1000 + 60000 */
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 61000, 1, 0).asked.merged.remaining, 4);
+	assert_int_equal(redis_do(SL_OP_LEASE, &value, &limit, 0, 4, 1).asked.granted, 4);
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 999, 1, 0).asked.merged.remaining, 6);
+	assert_int_equal(redis_do(SL_OP_CHECK, &value, &limit, 30000, 6, 0).asked.merged.remaining, 0);
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 60999, 1, 0).asked.merged.remaining, 0); /* 1000 + 60000 */
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 61000, 1, 0).asked.merged.remaining, 4);
 	slr_value_free(value);
 }
 
 /* Four are spent a second later at the latest: what is charged meanwhile has to be back as well. */
 static void test_a_charge_beside_a_lease_tells_when_all_is_back(void **state) {
-	struct sluice_limit limit = limit_of("token-bucket 10/10s");
+	struct sluice_limit limit = redis_limit("token-bucket 10/10s");
 	slr_value value = 0;
 	(void)state;
-	assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1).asked.granted, 4);
+	assert_int_equal(redis_do(SL_OP_LEASE, &value, &limit, 0, 4, 1).asked.granted, 4);
 	for (int i = 0; i < 3; i++) {
-		struct slr_call call = do_one(i == 1 ? SL_OP_CHECK : SL_OP_PEEK, &value, &limit, 500, 2, 0);
+		struct slr_call call = redis_do(i == 1 ? SL_OP_CHECK : SL_OP_PEEK, &value, &limit, 500, 2, 0);
 		assert_int_equal(call.asked.merged.reset_after_ns, (i == 0 ? 4500 : 6000) * (sluice_ns)SL_MS_NS);
 	}
 	slr_value_free(value);
 }
 
 static void test_a_lease_is_charged_what_was_spent_of_it(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 10/1m");
+	struct sluice_limit limit = redis_limit("sliding-log 10/1m");
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
-	do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1);
+	redis_do(SL_OP_LEASE, &value, &limit, 0, 4, 1);
 	call = redis_call(SL_OP_LEASE, value, &limit, NOW + 500 * (sluice_ns)SL_MS_NS, 0);
 	call.id = 1;
 	call.spent = 9; /* more than it holds: 4 are charged */
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	value = call.keys[0].value;
 	assert_int_equal(call.asked.merged.remaining, 6);
-	call = do_one(SL_OP_PEEK, &value, &limit, 60499, 1, 0);
+	call = redis_do(SL_OP_PEEK, &value, &limit, 60499, 1, 0);
 	assert_int_equal(call.asked.merged.remaining, 6);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60500, 1, 0).asked.merged.remaining, 10);
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 60500, 1, 0).asked.merged.remaining, 10);
 	slr_value_free(value);
 }
 
 static void test_a_hold_fits_when_it_is_confirmed(void **state) {
-	struct sluice_limit limit = limit_of("fixed-window 10/1m");
+	struct sluice_limit limit = redis_limit("fixed-window 10/1m");
 	slr_value value = 0;
 	(void)state;
-	assert_true(do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9).asked.merged.allowed);
-	assert_false(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.allowed);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.retry_after_ns, SL_MS_NS); /* not 999 */
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 11, 0).asked.merged.bound, SLUICE_BOUND_NONE);
-	assert_true(do_one(SL_OP_CHECK, &value, &limit, 2, 3, 0).asked.merged.allowed);
-	assert_true(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
+	assert_true(redis_do(SL_OP_HOLD, &value, &limit, 0, 7, 9).asked.merged.allowed);
+	assert_false(redis_do(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.allowed);
+	/* not 999 ms */
+	assert_int_equal(redis_do(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.retry_after_ns, SL_MS_NS);
+	assert_int_equal(redis_do(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 1, 11, 0).asked.merged.bound, SLUICE_BOUND_NONE);
+	assert_true(redis_do(SL_OP_CHECK, &value, &limit, 2, 3, 0).asked.merged.allowed);
+	assert_true(redis_do(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
 	/* it is gone: decided as CHECK */
-	assert_false(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
-	assert_int_equal(do_one(SL_OP_RESET, &value, &limit, 999, 0, 0).asked.forgotten, 1);
+	assert_false(redis_do(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
+	assert_int_equal(redis_do(SL_OP_RESET, &value, &limit, 999, 0, 0).asked.forgotten, 1);
 	assert_int_equal(value, 0);
 }
 
 /* A confirmation that charges nothing ends what is held all the same. */
 static void test_a_hold_that_is_confirmed_with_nothing_is_gone(void **state) {
-	struct sluice_limit limit = limit_of("fixed-window 10/1m");
+	struct sluice_limit limit = redis_limit("fixed-window 10/1m");
 	slr_value value = 0;
 	(void)state;
-	do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
-	do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 1, 0).asked.merged.remaining, 2);
-	assert_true(do_one(SL_OP_CONFIRM, &value, &limit, 1, 0, 9).asked.merged.allowed);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 1, 0).asked.merged.remaining, 9);
+	redis_do(SL_OP_CHECK, &value, &limit, 0, 1, 0);
+	redis_do(SL_OP_HOLD, &value, &limit, 0, 7, 9);
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 1, 1, 0).asked.merged.remaining, 2);
+	assert_true(redis_do(SL_OP_CONFIRM, &value, &limit, 1, 0, 9).asked.merged.allowed);
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 1, 1, 0).asked.merged.remaining, 9);
 	slr_value_free(value);
 }
 
@@ -115,10 +97,10 @@ static void test_a_denial_behind_a_lease_tells_when_there_is_room(void **state) 
 	} rows[] = {{"fixed-window 10/1m", 59500}, {"sliding-log 10/1m", 60500}, {"token-bucket 10/10s", 1500}};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct sluice_limit limit = limit_of(rows[i].limit);
+		struct sluice_limit limit = redis_limit(rows[i].limit);
 		slr_value value = 0;
-		assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 10, 1).asked.granted, 10);
-		struct sluice_decision d = do_one(SL_OP_CHECK, &value, &limit, 500, 1, 0).asked.merged;
+		assert_int_equal(redis_do(SL_OP_LEASE, &value, &limit, 0, 10, 1).asked.granted, 10);
+		struct sluice_decision d = redis_do(SL_OP_CHECK, &value, &limit, 500, 1, 0).asked.merged;
 		assert_false(d.allowed);
 		assert_int_equal(d.retry_after_ns, rows[i].retry_ms * SL_MS_NS);
 		slr_value_free(value);
@@ -126,23 +108,23 @@ static void test_a_denial_behind_a_lease_tells_when_there_is_room(void **state) 
 }
 
 static void test_a_hold_leaves_nothing_behind(void **state) {
-	struct sluice_limit limit = limit_of("sliding-buckets 10/1m precision 1s");
+	struct sluice_limit limit = redis_limit("sliding-buckets 10/1m precision 1s");
 	slr_value value = 0;
 	(void)state;
-	do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1000, 0, 9).asked.forgotten, 0); /* it has ended */
-	assert_int_equal(do_one(SL_OP_HOLD, &value, &limit, 1000, 7, 9).asked.merged.remaining, 3);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1001, 0, 9).asked.forgotten, 1);
+	redis_do(SL_OP_HOLD, &value, &limit, 0, 7, 9);
+	assert_int_equal(redis_do(SL_OP_CANCEL, &value, &limit, 1000, 0, 9).asked.forgotten, 0); /* it has ended */
+	assert_int_equal(redis_do(SL_OP_HOLD, &value, &limit, 1000, 7, 9).asked.merged.remaining, 3);
+	assert_int_equal(redis_do(SL_OP_CANCEL, &value, &limit, 1001, 0, 9).asked.forgotten, 1);
 	assert_int_equal(value, 0);
 }
 
 /* A front holds for several calls at once, and charges one after the other out of that. */
 static void test_a_hold_is_spent_in_parts(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 10/1m");
+	struct sluice_limit limit = redis_limit("sliding-log 10/1m");
 	slr_value value = 0;
 	struct slr_call call = redis_call(SL_OP_HOLD, 0, &limit, NOW, 12);
 	(void)state;
-	do_one(SL_OP_HOLD, &value, &limit, 0, 2, 5);
+	redis_do(SL_OP_HOLD, &value, &limit, 0, 2, 5);
 	call.keys[0].value = value;
 	call.asked.upto = true;
 	call.id = 9;
@@ -161,7 +143,7 @@ static void test_a_hold_is_spent_in_parts(void **state) {
 		assert_true(call.asked.merged.allowed);
 		assert_int_equal(call.asked.merged.remaining, 8 - 2 * i);
 		assert_int_equal(call.asked.merged.reset_after_ns, UINT64_C(60000) * SL_MS_NS);
-		assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, i, 1, 0).asked.merged.remaining, 0);
+		assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, i, 1, 0).asked.merged.remaining, 0);
 		call = redis_call(SL_OP_PEEK, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 1);
 		call.id = 9;
 		call.keep = true;
@@ -172,19 +154,19 @@ static void test_a_hold_is_spent_in_parts(void **state) {
 	call.asked.cost = 1;
 	assert_int_equal(slr_decide(&call), SLR_FINE); /* nothing of it is left: as CHECK */
 	assert_int_equal(call.asked.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 9).asked.forgotten, 0);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 5).asked.forgotten, 1);
+	assert_int_equal(redis_do(SL_OP_CANCEL, &value, &limit, 5, 0, 9).asked.forgotten, 0);
+	assert_int_equal(redis_do(SL_OP_CANCEL, &value, &limit, 5, 0, 5).asked.forgotten, 1);
 	slr_value_free(value);
 }
 
 static void test_holds_of_one_counter_are_bounded(void **state) {
-	struct sluice_limit limit = limit_of("1000/1m");
+	struct sluice_limit limit = redis_limit("1000/1m");
 	struct slr_bytes before, after;
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
 	for (uint64_t id = 0; id < SLR_HOLDS_MAX; id++)
-		assert_true(do_one(SL_OP_HOLD, &value, &limit, id, 1, id).asked.merged.allowed);
+		assert_true(redis_do(SL_OP_HOLD, &value, &limit, id, 1, id).asked.merged.allowed);
 	before = redis_bytes(value);
 	call = redis_call(SL_OP_HOLD, value, &limit, NOW, 1);
 	call.id = SLR_HOLDS_MAX;
@@ -197,8 +179,8 @@ static void test_holds_of_one_counter_are_bounded(void **state) {
 	after = redis_bytes(value);
 	assert_int_equal(before.len, after.len);
 	assert_memory_equal(before.data, after.data, after.len);
-	assert_true(do_one(SL_OP_HOLD, &value, &limit, 256, 1, 7).asked.merged.allowed); /* its own is replaced */
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 256, 1, 0).asked.merged.remaining, 744);
+	assert_true(redis_do(SL_OP_HOLD, &value, &limit, 256, 1, 7).asked.merged.allowed); /* its own is replaced */
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 256, 1, 0).asked.merged.remaining, 744);
 	slr_bytes_free(&before);
 	slr_bytes_free(&after);
 	slr_value_free(value);
@@ -217,21 +199,21 @@ static void assert_bound(const struct slr_call *call, uint32_t item, sluice_boun
 }
 
 static void test_open_reservations_are_bounded(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 1M/1h");
+	struct sluice_limit limit = redis_limit("sliding-log 1M/1h");
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
 	for (uint64_t id = 1; id <= SL_LEDGER_MAX; id++)
-		assert_true(do_one(SL_OP_RESERVE, &value, &limit, 0, 1, id).asked.merged.allowed);
+		assert_true(redis_do(SL_OP_RESERVE, &value, &limit, 0, 1, id).asked.merged.allowed);
 	call = redis_call(SL_OP_RESERVE, value, &limit, NOW + 300 * SL_MS_NS, 1);
 	call.id = SL_LEDGER_MAX + 1;
 	call.asked.ttl_ns = SL_MS_NS;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_bound(&call, 0, SLUICE_BOUND_RESERVATIONS, 700); /* do_one() reserves for a second */
+	assert_bound(&call, 0, SLUICE_BOUND_RESERVATIONS, 700); /* redis_do() reserves for a second */
 	call.items[0].observed = SLUICE_OBSERVED;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_true(call.asked.merged.allowed && !call.each[0].allowed);
-	assert_true(do_one(SL_OP_RESERVE, &value, &limit, 1000, 1, 1).asked.merged.allowed);
+	assert_true(redis_do(SL_OP_RESERVE, &value, &limit, 1000, 1, 1).asked.merged.allowed);
 	slr_value_free(value);
 }
 
@@ -240,12 +222,12 @@ static bool no_memory(void) {
 }
 
 static void test_without_memory_what_is_there_goes_on(void **state) {
-	struct sluice_limit window = limit_of("fixed-window 5/1h"), log = limit_of("sliding-log 1000/500ms"),
-						slots = limit_of("concurrency 2 lease 1m");
+	struct sluice_limit window = redis_limit("fixed-window 5/1h"), log = redis_limit("sliding-log 1000/500ms"),
+						slots = redis_limit("concurrency 2 lease 1m");
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
-	do_one(SL_OP_CHECK, &value, &window, 0, 1, 0);
+	redis_do(SL_OP_CHECK, &value, &window, 0, 1, 0);
 	call = redis_call(SL_OP_CHECK, value, &window, NOW, 1);
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -277,7 +259,7 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_true(call.asked.merged.allowed);
 	/* held before: confirmed, given back, released */
-	do_one(SL_OP_HOLD, &value, &log, 0, 7, 9);
+	redis_do(SL_OP_HOLD, &value, &log, 0, 7, 9);
 	call = redis_call(SL_OP_CONFIRM, value, &log, NOW, 7);
 	call.id = 9;
 	call.is_full = no_memory;
@@ -287,7 +269,7 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_int_equal(call.asked.merged.remaining, 1000);
 	value = call.keys[0].value;
-	do_one(SL_OP_ACQUIRE, &value, &slots, 0, 1, 1);
+	redis_do(SL_OP_ACQUIRE, &value, &slots, 0, 1, 1);
 	call = redis_call(SL_OP_RELEASE, value, &slots, NOW, 0);
 	call.id = 1;
 	call.is_full = no_memory;
@@ -299,10 +281,10 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 static void test_without_memory_a_retry_is_charged_again(void **state) {
 	static const bool is_full[] = {true, true, false, false};
 	static const uint32_t remaining[] = {3, 2, 1, 1};
-	struct sluice_limit window = limit_of("fixed-window 5/1h");
+	struct sluice_limit window = redis_limit("fixed-window 5/1h");
 	slr_value value = 0;
 	(void)state;
-	do_one(SL_OP_CHECK, &value, &window, 0, 1, 0);
+	redis_do(SL_OP_CHECK, &value, &window, 0, 1, 0);
 	for (int i = 0; i < 4; i++) {
 		struct slr_call call = redis_call(SL_OP_CHECK, value, &window, NOW, 1);
 		call.token = 7;
@@ -325,10 +307,10 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	(void)state;
 	for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
 		snprintf(text, sizeof text, "5/%ds", i + 1);
-		limit = limit_of(text);
-		do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
+		limit = redis_limit(text);
+		redis_do(SL_OP_CHECK, &value, &limit, 0, 1, 0);
 	}
-	limit = limit_of("5/1h");
+	limit = redis_limit("5/1h");
 	call = redis_call(SL_OP_CHECK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	int64_t ends_ms = sl_ns_to_ms_ceil(call.asked.merged.retry_after_ns); /* of the window of 1 s, and some */
@@ -345,7 +327,7 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_bound(&call, 0, SLUICE_BOUND_ROOM, ends_ms); /* as the check; one of a counter that is there is none */
-	limit = limit_of("5/9s");
+	limit = redis_limit("5/9s");
 	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_true(call.asked.merged.allowed && call.asked.merged.remaining == 4);
@@ -360,10 +342,10 @@ static void test_each_key_of_a_call_has_its_room(void **state) {
 	(void)state;
 	for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
 		snprintf(text, sizeof text, "5/%ds", i + 1);
-		limit = limit_of(text);
-		do_one(SL_OP_CHECK, &full, &limit, 0, 1, 0);
+		limit = redis_limit(text);
+		redis_do(SL_OP_CHECK, &full, &limit, 0, 1, 0);
 	}
-	limit = limit_of("5/1h");
+	limit = redis_limit("5/1h");
 	struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 1);
 	call.items[1].limit = &limit;
 	call.key_of[1] = 1;
@@ -381,7 +363,7 @@ static int64_t later_ms(void) {
 
 /* Once the first of them matters no more, the next takes its place: one by itself, or of several limits. */
 static void test_a_full_key_has_room_when_its_first_counter_has_ended(void **state) {
-	struct sluice_limit limit, second = limit_of("sliding-log 5/2h");
+	struct sluice_limit limit, second = redis_limit("sliding-log 5/2h");
 	char text[32];
 	(void)state;
 	for (uint32_t several = 0; several < 2; several++) {
@@ -389,10 +371,10 @@ static void test_a_full_key_has_room_when_its_first_counter_has_ended(void **sta
 		for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
 			/* of the first of all it was not noted when it ends */
 			snprintf(text, sizeof text, "%s5/%ds", i == 1 ? "fixed-window " : "", i == 1 || i == 2 ? 1 : 3600 + i);
-			limit = limit_of(text);
-			do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
+			limit = redis_limit(text);
+			redis_do(SL_OP_CHECK, &value, &limit, 0, 1, 0);
 		}
-		limit = limit_of("5/3h");
+		limit = redis_limit("5/3h");
 		for (int later = 0; later < 2; later++) {
 			const sluice_ns now = NOW + (later ? 10000 : 0) * (sluice_ns)SL_MS_NS;
 			struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, now, 1);
@@ -461,7 +443,7 @@ static void test_a_refund_of_a_log_is_not_the_log(void **state) {
 	static const uint32_t costs[] = {1, 4, 700, 0, 5000};
 	(void)state;
 	for (int weighted = 0; weighted < 2; weighted++) {
-		struct sluice_limit limit = limit_of("sliding-log 5000/1h");
+		struct sluice_limit limit = redis_limit("sliding-log 5000/1h");
 		slr_value value = 0, replica = 0;
 		for (uint64_t i = 0; i < 2000; i++)
 			replicate(SL_OP_CHECK, &value, &replica, &limit, i, weighted != 0 ? 1 + i % 3 : 1, 0);
@@ -471,8 +453,8 @@ static void test_a_refund_of_a_log_is_not_the_log(void **state) {
 			size_t bytes = replicate(SL_OP_REFUND, &value, &replica, &limit, 4000 + i, costs[i], 0);
 			assert_in_range(bytes, costs[i] == 0 ? 0 : 29, 200);
 			for (uint64_t ms = 5000; ms < 3700000; ms += 1000) {
-				uint32_t left = do_one(SL_OP_PEEK, &value, &limit, ms, 1, 0).asked.merged.remaining;
-				assert_int_equal(do_one(SL_OP_PEEK, &replica, &limit, ms, 1, 0).asked.merged.remaining, left);
+				uint32_t left = redis_do(SL_OP_PEEK, &value, &limit, ms, 1, 0).asked.merged.remaining;
+				assert_int_equal(redis_do(SL_OP_PEEK, &replica, &limit, ms, 1, 0).asked.merged.remaining, left);
 				if (ms == 5000 && i == 4)
 					assert_int_equal(left, 5000);
 			}
@@ -484,8 +466,8 @@ static void test_a_refund_of_a_log_is_not_the_log(void **state) {
 
 /* Counters that are over, and quotas of a key's own, leave a replica when they leave the primary. */
 static void test_what_is_over_leaves_replicas(void **state) {
-	struct sluice_limit brief[] = {limit_of("5/1s"), limit_of("5/2s")};
-	struct sluice_limit minute = limit_of("5/1m"), own = limit_of("9/1m");
+	struct sluice_limit brief[] = {redis_limit("5/1s"), redis_limit("5/2s")};
+	struct sluice_limit minute = redis_limit("5/1m"), own = redis_limit("9/1m");
 	sluice_ns end = NOW + 11000 * (sluice_ns)SL_MS_NS;
 	slr_value value = 0, replica = 0;
 	(void)state;
@@ -508,7 +490,7 @@ static void test_what_is_over_leaves_replicas(void **state) {
 /* SipHash-2-4 of "alice" under the key that values, replicas and other nodes agree on. */
 static void test_a_member_has_the_same_number_on_every_node(void **state) {
 	static const unsigned char number[] = {0xab, 0x67, 0x5a, 0x64, 0xfc, 0x69, 0x79, 0x70};
-	struct sluice_limit limit = limit_of("distinct 10/1m");
+	struct sluice_limit limit = redis_limit("distinct 10/1m");
 	struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 1);
 	(void)state;
 	call.heard = true;
@@ -523,23 +505,23 @@ static void test_a_member_has_the_same_number_on_every_node(void **state) {
 
 /* 2047 fit, 2048 do not; an instant of whole ms fits in any era, one between them does not. */
 static void test_what_is_packed_and_what_is_not(void **state) {
-	struct sluice_limit limit = limit_of("4095/60s");
+	struct sluice_limit limit = redis_limit("4095/60s");
 	slr_value value = 0;
 	(void)state;
-	do_one(SL_OP_CHECK, &value, &limit, 0, 2047, 0);
+	redis_do(SL_OP_CHECK, &value, &limit, 0, 2047, 0);
 	assert_true(slr_value_is_packed(value));
 	assert_int_equal(slr_value_bytes(value), 0);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0).asked.merged.remaining, 2047);
+	assert_int_equal(redis_do(SL_OP_CHECK, &value, &limit, 0, 1, 0).asked.merged.remaining, 2047);
 	assert_false(slr_value_is_packed(value));
 	assert_int_equal(slr_value_bytes(value), 32);
-	assert_int_equal(do_one(SL_OP_REFUND, &value, &limit, 0, 1, 0).asked.merged.remaining, 2048);
+	assert_int_equal(redis_do(SL_OP_REFUND, &value, &limit, 0, 1, 0).asked.merged.remaining, 2048);
 	assert_true(slr_value_is_packed(value));
-	do_one(SL_OP_CHECK, &value, &limit, UINT64_C(1) << 33, 1, 0); /* two eras on: a window of its own */
+	redis_do(SL_OP_CHECK, &value, &limit, UINT64_C(1) << 33, 1, 0); /* two eras on: a window of its own */
 	assert_true(slr_value_is_packed(value));
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).asked.merged.remaining, 4094);
-	do_one(SL_OP_HOLD, &value, &limit, UINT64_C(1) << 33, 5, 1);
+	assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).asked.merged.remaining, 4094);
+	redis_do(SL_OP_HOLD, &value, &limit, UINT64_C(1) << 33, 5, 1);
 	assert_false(slr_value_is_packed(value));
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).asked.forgotten, 1);
+	assert_int_equal(redis_do(SL_OP_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).asked.forgotten, 1);
 	assert_true(slr_value_is_packed(value));
 	struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, NOW + (SL_MS_NS * (UINT64_C(1) << 33)) + 1, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -557,36 +539,36 @@ static void test_more_shapes_than_there_is_room_for(void **state) {
 	(void)state;
 	for (int i = 0; i < MANY; i++) {
 		snprintf(text, sizeof text, "5/%dms", 1000 + i);
-		limit = limit_of(text);
-		do_one(SL_OP_CHECK, &values[i], &limit, 0, 2, 0);
+		limit = redis_limit(text);
+		redis_do(SL_OP_CHECK, &values[i], &limit, 0, 2, 0);
 		packed += slr_value_is_packed(values[i]);
 	}
 	assert_true(packed > 256 && packed <= 512);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(text, sizeof text, "5/%dms", 1000 + i);
-		limit = limit_of(text);
-		assert_int_equal(do_one(SL_OP_PEEK, &values[i], &limit, 0, 1, 0).asked.merged.remaining, 3);
+		limit = redis_limit(text);
+		assert_int_equal(redis_do(SL_OP_PEEK, &values[i], &limit, 0, 1, 0).asked.merged.remaining, 3);
 		slr_value_free(values[i]);
 	}
-	limit = limit_of("5/9s");
+	limit = redis_limit("5/9s");
 	slr_value value = 0;
-	do_one(SL_OP_CHECK, &value, &limit, 0, 2, 0);
+	redis_do(SL_OP_CHECK, &value, &limit, 0, 2, 0);
 	assert_true(slr_value_is_packed(value)); /* what was given up is free again */
 	slr_value_free(value);
 }
 
 static void test_expiry_is_told_in_wall_time(void **state) {
-	struct sluice_limit limit = limit_of("fixed-window 10/1m");
+	struct sluice_limit limit = redis_limit("fixed-window 10/1m");
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
-	call = do_one(SL_OP_CHECK, &value, &limit, 1500, 1, 0);
+	call = redis_do(SL_OP_CHECK, &value, &limit, 1500, 1, 0);
 	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 60000 - 1500 + 1);
-	call = do_one(SL_OP_CHECK, &value, &limit, 2500, 1, 0);
+	call = redis_do(SL_OP_CHECK, &value, &limit, 2500, 1, 0);
 	assert_true(call.keys[0].changed && call.keys[0].expire_ms == 0); /* that of its window, which it has */
-	call = do_one(SL_OP_CHECK, &value, &limit, 2500, 100, 0);
+	call = redis_do(SL_OP_CHECK, &value, &limit, 2500, 100, 0);
 	assert_false(call.keys[0].changed);
-	call = do_one(SL_OP_CHECK, &value, &limit, 61000, 1, 0);
+	call = redis_do(SL_OP_CHECK, &value, &limit, 61000, 1, 0);
 	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 59000 + 1);
 	slr_value_free(value);
 }
@@ -597,7 +579,7 @@ static void test_of_no_quota_no_denial_is_counted(void **state) {
 	                                        "sliding-buckets 0/1m precision 1s"};
 	(void)state;
 	for (size_t i = 0; i < sizeof notations / sizeof *notations; i++) {
-		struct sluice_limit limit = limit_of(notations[i]);
+		struct sluice_limit limit = redis_limit(notations[i]);
 		struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 7);
 		struct sluice_terms terms = {.count_denied = true};
 		call.heard = true;

@@ -10,26 +10,7 @@
 
 #include "hosts/redis/companion.h"
 
-static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
-
-static struct sluice_limit limit_of(const char *text) {
-	struct sluice_limit limit;
-	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
-	return limit;
-}
-
-static struct slr_call do_one(enum sl_operation operation, slr_value *value, const struct sluice_limit *limit,
-                              uint64_t ms, uint32_t cost, uint64_t id) {
-	struct slr_call call = redis_call(operation, *value, limit, NOW + ms * SL_MS_NS, cost);
-	call.id = id;
-	call.asked.id = sl_slice("id", id != 0 ? 2 : 0);
-	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
-	call.want = cost;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	*value = call.keys[0].value;
-	assert_true(slr_value_is_valid(*value));
-	return call;
-}
+static const sluice_ns NOW = REDIS_NOW;
 
 static int64_t later_ms(void) {
 	return redis_wall_ms() + 10000;
@@ -42,8 +23,8 @@ static slr_value full_value(uint32_t count) {
 	char text[32];
 	for (uint32_t i = 0; i < count; i++) {
 		snprintf(text, sizeof text, "5/%ds", 3600 + (int)i);
-		limit = limit_of(text);
-		do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
+		limit = redis_limit(text);
+		redis_do(SL_OP_CHECK, &value, &limit, 0, 1, 0);
 	}
 	return value;
 }
@@ -82,7 +63,8 @@ static void check_twice(slr_value *value, slr_value *replica, const struct sluic
 
 /* A full key remembers no request, for which there is no row, until a counter of it is over: then it gives it its. */
 static void test_a_full_key_remembers_no_request(void **state) {
-	struct sluice_limit there = limit_of("5/3600s"), next = limit_of("5/10h"), over = limit_of("fixed-window 5/1s");
+	struct sluice_limit there = redis_limit("5/3600s"), next = redis_limit("5/10h");
+	struct sluice_limit over = redis_limit("fixed-window 5/1s");
 	(void)state;
 	for (uint32_t room = 0; room < 3; room++) {
 		slr_value value = full_value(SLR_COUNTERS_MAX - room), replica = slr_value_copy(value);
@@ -91,7 +73,7 @@ static void test_a_full_key_remembers_no_request(void **state) {
 		slr_value_free(replica);
 	}
 	slr_value value = full_value(SLR_COUNTERS_MAX - 1), replica;
-	do_one(SL_OP_CHECK, &value, &over, 0, 1, 0);
+	redis_do(SL_OP_CHECK, &value, &over, 0, 1, 0);
 	replica = slr_value_copy(value);
 	check_twice(&value, &replica, &there, 0, false);
 	check_twice(&value, &replica, &there, 20000, true);
@@ -119,7 +101,7 @@ static bool reserve(slr_value *value, const struct sluice_limit *first, const st
 /* The contents of a ledger take a row: with a counter and its ledger beside it in the call, all three are counted. By
  * themselves they are done without. */
 static void test_contents_are_counted_with_what_a_call_makes(void **state) {
-	struct sluice_limit many = limit_of("token-bucket 4G/1h burst 4G"), other = limit_of("fixed-window 5/7h");
+	struct sluice_limit many = redis_limit("token-bucket 4G/1h burst 4G"), other = redis_limit("fixed-window 5/7h");
 	(void)state;
 	for (uint32_t room = 0; room < 4; room++) {
 		slr_value value = full_value(SLR_COUNTERS_MAX - 2 - room);
@@ -135,7 +117,7 @@ static void test_contents_are_counted_with_what_a_call_makes(void **state) {
 
 /* What an earlier build left, with more rows than there should be, is read, and decides; it grows no more. */
 static void test_more_rows_than_may_be_are_read(void **state) {
-	struct sluice_limit limit = limit_of("5/3600s"), next = limit_of("5/10h");
+	struct sluice_limit limit = redis_limit("5/3600s"), next = redis_limit("5/10h");
 	const uint32_t counts[] = {SLR_COUNTERS_MAX + 1, SLR_COUNTERS_READ_MAX, SLR_COUNTERS_READ_MAX + 1};
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
@@ -161,8 +143,8 @@ static void test_more_rows_than_may_be_are_read(void **state) {
 			assert_int_equal(slr_value_count(copy), counts[i]);
 			slr_value_free(copy);
 			slr_bytes_free(&effects.bytes);
-			assert_true(do_one(SL_OP_CHECK, &read, &limit, 0, 1, 0).asked.merged.allowed);
-			assert_int_equal(do_one(SL_OP_CHECK, &read, &next, 0, 1, 0).asked.merged.bound, SLUICE_BOUND_ROOM);
+			assert_true(redis_do(SL_OP_CHECK, &read, &limit, 0, 1, 0).asked.merged.allowed);
+			assert_int_equal(redis_do(SL_OP_CHECK, &read, &next, 0, 1, 0).asked.merged.bound, SLUICE_BOUND_ROOM);
 			assert_int_equal(slr_value_count(read), counts[i]);
 		}
 		slr_value_free(read);

@@ -11,13 +11,7 @@
 
 #include "hosts/redis/own_quota.h"
 
-static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
-
-static struct sluice_limit limit_of(const char *text) {
-	struct sluice_limit limit;
-	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
-	return limit;
-}
+static const sluice_ns NOW = REDIS_NOW;
 
 static struct sluice_decision peek(slr_value value, const struct sluice_limit *limit, sluice_ns now, uint32_t cost) {
 	struct slr_call call = redis_call(SL_OP_PEEK, value, limit, now, cost);
@@ -28,7 +22,7 @@ static struct sluice_decision peek(slr_value value, const struct sluice_limit *l
 
 /* A quota of a key's own: to which instant it counts, what RESET leaves, and that what it was is gone with a charge. */
 static void test_a_quota_of_a_key_ends(void **state) {
-	struct sluice_limit limit = limit_of("5/1m"), own = limit_of("9/1m"), free = limit_of("unlimited");
+	struct sluice_limit limit = redis_limit("5/1m"), own = redis_limit("9/1m"), free = redis_limit("unlimited");
 	struct sl_identity counter = sl_identity_of(&limit);
 	slr_value value = 0;
 	(void)state;
@@ -66,7 +60,7 @@ static struct slr_call lease(slr_value value, const struct sluice_limit *limit, 
 
 /* A front's slice of a key without a limit for now: all is granted, and what was spent of the one before charged. */
 static void test_slices_of_a_key_without_limit(void **state) {
-	struct sluice_limit limit = limit_of("100/1m"), free = limit_of("unlimited");
+	struct sluice_limit limit = redis_limit("100/1m"), free = redis_limit("unlimited");
 	struct sl_identity counter = sl_identity_of(&limit);
 	struct slr_call call = lease(0, &limit, 0, 40);
 	(void)state;
@@ -82,7 +76,7 @@ static void test_slices_of_a_key_without_limit(void **state) {
 /* A front may spend of its slice while it asks anew. Of a quota that was lowered meanwhile that stays held, and is
  * charged when it is told: what is admitted in all is what one of the two quotas admits. */
 static void test_a_slice_under_a_lowered_quota(void **state) {
-	struct sluice_limit limit = limit_of("100/1m"), own = limit_of("10/1m");
+	struct sluice_limit limit = redis_limit("100/1m"), own = redis_limit("10/1m");
 	struct slr_call call = lease(0, &limit, 0, 40);
 	(void)state;
 	assert_true(call.asked.granted == 40);
@@ -99,7 +93,8 @@ static void test_a_slice_under_a_lowered_quota(void **state) {
 
 /* A key lives as long as the longest-lived thing in it; one that does not end has it live for good. */
 static void test_how_long_a_key_lives(void **state) {
-	struct sluice_limit limit = limit_of("5/1m"), other = limit_of("fixed-window 5/1h"), own = limit_of("9/1m");
+	struct sluice_limit limit = redis_limit("5/1m"), other = redis_limit("fixed-window 5/1h");
+	struct sluice_limit own = redis_limit("9/1m");
 	const int64_t wall = 1800000000000, hour = 3600000;
 	slr_value value = 0;
 	(void)state;
@@ -130,7 +125,7 @@ static void test_how_long_a_key_lives(void **state) {
 /* A value is written in the least version that has all of it: an older module refuses those that have one, and reads
  * all others. */
 static void test_only_values_with_one_are_of_version_5(void **state) {
-	struct sluice_limit limit = limit_of("5/1m"), own = limit_of("9/1m");
+	struct sluice_limit limit = redis_limit("5/1m"), own = redis_limit("9/1m");
 	struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 1);
 	(void)state;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -154,7 +149,7 @@ static void test_only_values_with_one_are_of_version_5(void **state) {
 
 /* What no module has written is no quota. */
 static void test_damaged_ones_are_refused(void **state) {
-	struct sluice_limit limit = limit_of("5/1m"), own = limit_of("9/1m");
+	struct sluice_limit limit = redis_limit("5/1m"), own = redis_limit("9/1m");
 	slr_value value = 0;
 	struct slr_counter scratch;
 	(void)state;
@@ -193,7 +188,7 @@ static void test_odd_numbers_are_decided_by(void **state) {
 	static const uint32_t numbers[] = {0, 1, UINT32_MAX};
 	(void)state;
 	for (size_t i = 0; i < sizeof limits / sizeof *limits * 9; i++) {
-		struct sluice_limit limit = limit_of(limits[i / 9]), own = limit;
+		struct sluice_limit limit = redis_limit(limits[i / 9]), own = limit;
 		slr_value value = 0;
 		own.quota = numbers[i % 3];
 		own.burst = numbers[i / 3 % 3];

@@ -165,6 +165,25 @@ struct slr_call redis_call(enum sl_operation operation, slr_value value, const s
 	return call;
 }
 
+struct sluice_limit redis_limit(const char *text) {
+	struct sluice_limit limit;
+	SL_ASSERT(sluice_limit_parse(&limit, sl_str(text), NULL) == SLUICE_OK);
+	return limit;
+}
+
+struct slr_call redis_do(enum sl_operation operation, slr_value *value, const struct sluice_limit *limit, uint64_t ms,
+                         uint32_t cost, uint64_t id) {
+	struct slr_call call = redis_call(operation, *value, limit, REDIS_NOW + ms * SL_MS_NS, cost);
+	call.id = id;
+	call.asked.id = sl_slice("id", id != 0 ? 2 : 0);
+	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
+	call.want = cost;
+	SL_ASSERT(slr_decide(&call) == SLR_FINE);
+	*value = call.keys[0].value;
+	SL_ASSERT(slr_value_is_valid(*value));
+	return call;
+}
+
 struct slr_bytes redis_bytes(slr_value value) {
 	struct slr_bytes bytes = {.data = NULL};
 	slr_write_value(&bytes, value);

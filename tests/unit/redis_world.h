@@ -45,6 +45,15 @@ struct redis_own redis_world_override(struct redis_world *world, bool some_end);
 struct slr_call redis_call(enum sl_operation operation, slr_value value, const struct sluice_limit *limit,
                            sluice_ns now, uint32_t cost);
 
+/* A limit from notation; aborts when it is none. */
+struct sluice_limit redis_limit(const char *text);
+
+/* Decides a call of one item `ms` behind REDIS_NOW on a value, which it changes, with an id, if that is not 0, and a
+ * time to live of 1 s; aborts when it fails, or the value is no longer valid. */
+#define REDIS_NOW (UINT64_C(1800000000) * 1000000000)
+struct slr_call redis_do(enum sl_operation operation, slr_value *value, const struct sluice_limit *limit, uint64_t ms,
+                         uint32_t cost, uint64_t id);
+
 /* The bytes of a value, which say all that it is; free with slr_bytes_free(). */
 struct slr_bytes redis_bytes(slr_value value);
 
