@@ -541,7 +541,7 @@ class Worker(threading.Thread):
 
     def __exit__(self, kind, *_):
         self.over.set()
-        self.join(60)
+        self.join(DEADLINE_S)
         assert not self.is_alive(), "a worker hangs"
         if self.failure is not None and kind is None:
             raise self.failure

@@ -41,8 +41,9 @@ def server(sluice_bin):
 
 @pytest.fixture(scope="module")
 def shared_server(sluice_bin):
-    """One server for all tests of a file that only need one with `client-time: true` and their own keys."""
-    one = Server(sluice_bin, "client-time: true\n")
+    """One server for all tests of a file that only need one with `client-time: true` and their own keys. It cuts off no
+    slow client: the machine may stand still between two parts of a request."""
+    one = Server(sluice_bin, "client-time: true\nconnections: {request: 10m, write: 10m}\n")
     yield one
     one.stop()
 

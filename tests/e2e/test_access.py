@@ -244,7 +244,7 @@ def redis_with_users(tmp_path_factory):
         client.call("CONFIG", "SET", "requirepass", "another")
     yield port
     process.terminate()
-    process.wait(10)
+    process.wait(DEADLINE_S)
 
 
 @pytest.mark.parametrize("talk", [

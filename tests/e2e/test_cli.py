@@ -680,7 +680,7 @@ def test_check_over_a_unix_socket(sluice, sluice_bin, tmp_path):
         assert sluice("check", "k", "1/1h", "--server", "unix:s.sock")[0] == 1
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(DEADLINE_S) == 0
         process.stderr.close()
 
 

@@ -19,7 +19,7 @@ from redis.exceptions import RedisClusterException, ResponseError
 
 from cluster import (NODE_TIMEOUT_MS, SLOTS, Client, Cluster, Link, Module, Script, Worker, key_in, keys_at,
                      module_beside, needs_island, slot_of, why_no_islands)
-from harness import Closed, RespError, encode, wait_until
+from harness import DEADLINE_S, Closed, RespError, encode, wait_until
 
 LIMIT = "fixed-window 3/3660d"
 
@@ -461,11 +461,11 @@ def test_who_is_cut_off_with_a_primary_is_refused_soon(breakable, client):
         cluster.island.cut_off()
         cut_at = time.monotonic()
         heir = cluster.wait_taken_over(victim)
-        assert refused.wait(10), "the lonely primary admits without end"
+        assert refused.wait(DEADLINE_S), "the lonely primary admits without end"
     finally:
         there.kill()
         there.wait()
-    reader.join(10)
+    reader.join(DEADLINE_S)
     with Client(cluster) as other:
         used = 30000 - other.call("SLUICE.PEEK", key, 0, limit)[2]
     lost = len(allowed) - used

@@ -21,7 +21,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from axe import grave
-from harness import ROOT, raw_exchange, wait_until
+from harness import DEADLINE_S, ROOT, raw_exchange, wait_until
 from redis_world import redises  # noqa: F401 - a fixture
 
 PAGE = os.path.join(ROOT, "hosts", "server", "page")
@@ -165,7 +165,7 @@ def spend(server, count, **attributes):
 # ---- the files ----------------------------------------------------------------------------------------------------
 
 def fetch(server, method, path, headers=None):
-    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_S)
     connection.putrequest(method, path, skip_accept_encoding=True)
     for name, value in (headers or {}).items():
         connection.putheader(name, value)

@@ -97,5 +97,5 @@ def test_the_application_asks(server, tmp_path):
         assert status == 429 and 0 < int(wait) <= 7200
     finally:
         app.terminate()
-        app.wait(60)
+        app.wait(DEADLINE_S)
         app.stdout.close()

@@ -9,7 +9,7 @@ import threading
 import pytest
 import redis
 
-from harness import RespError
+from harness import DEADLINE_S, RespError
 
 POLICY = "client-time: true\n"
 START = 1_800_000_000_000
@@ -125,7 +125,7 @@ def test_thirty_at_once_never_more_than_seven(server):
 
 def kill(sluice):
     sluice.process.kill()
-    sluice.process.wait(10)
+    sluice.process.wait(DEADLINE_S)
 
 
 def test_a_killed_server_keeps_what_is_held(server, tmp_path):
@@ -182,4 +182,4 @@ def test_killed_again_and_again_under_load(server, tmp_path):
         except redis.ConnectionError:
             pass
         timer.join()
-        sluice.process.wait(10)
+        sluice.process.wait(DEADLINE_S)

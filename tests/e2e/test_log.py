@@ -37,7 +37,7 @@ def json_server(sluice_bin, tmp_path):
     one = JsonServer(sluice_bin, tmp_path)
     yield one
     one.process.terminate()
-    assert one.process.wait(20) == 0
+    assert one.process.wait(DEADLINE_S) == 0
 
 
 def test_json_lines(json_server):

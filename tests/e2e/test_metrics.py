@@ -19,7 +19,7 @@ import urllib.request
 
 import pytest
 
-from harness import ROOT, encode, wait_until
+from harness import DEADLINE_S, ROOT, encode, wait_until
 from ports import free_port
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -504,7 +504,7 @@ def prometheus(tmp_path):
         def ask(path, **parameters):
             url = f"http://127.0.0.1:{own}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
             try:
-                with urllib.request.urlopen(url, timeout=10) as response:
+                with urllib.request.urlopen(url, timeout=DEADLINE_S) as response:
                     return json.load(response)["data"]
             except urllib.error.HTTPError as e:
                 if e.code == 503:
@@ -517,7 +517,7 @@ def prometheus(tmp_path):
     yield start
     for process in started:
         process.terminate()
-        process.wait(20)
+        process.wait(DEADLINE_S)
 
 
 def expressions():

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from harness import ROOT, Server, in_one_window, same_but_for_time, wait_until
+from harness import DEADLINE_S, ROOT, Server, in_one_window, same_but_for_time, wait_until
 from nginx import Nginx, levels
 from test_stopped import Neighbour, keys_elsewhere, neighbour_bin  # noqa: F401 - a fixture
 
@@ -662,7 +662,7 @@ def test_a_process_that_is_stopped_holds_up_its_own_counters_only(place, neighbo
         thread.start()
         for key in free:
             assert nginx.ask("/open?k=" + key)[1]["x-s"] == "PASSED"
-        thread.join(30)
+        thread.join(DEADLINE_S)
         assert waiting[0][0] == 200 and waiting[0][1]["x-s"] == "ERROR" and "ratelimit" not in waiting[0][1]
         status, headers, body = nginx.ask("/closed?k=held")  # at once now: it is known to be stopped
         assert status == 503 and headers["retry-after"] == "1"

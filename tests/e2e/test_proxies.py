@@ -21,7 +21,7 @@ import time
 import pytest
 import yaml
 
-from harness import ROOT, wait_until
+from harness import DEADLINE_S, ROOT, wait_until
 from ports import free_port
 
 EXAMPLES = os.path.join(ROOT, "examples")
@@ -169,7 +169,7 @@ class Proxy:
     def stop(self):
         self.process.terminate()
         try:
-            self.process.wait(20)
+            self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -184,7 +184,7 @@ def test_a_replay_that_breaks_off_leaves_nothing(sluice_bin, store, ops):
             process.stdin.close()
         except BrokenPipeError:
             pass
-        assert process.wait(20) == 2 and "interrupted" in process.stderr.read()
+        assert process.wait(DEADLINE_S) == 2 and "interrupted" in process.stderr.read()
     assert untouched(redis)
 
 

@@ -219,4 +219,4 @@ def test_a_check_of_health_sees_that_it_drains(server):
     assert admit(serving)["remaining"] == 999  # whoever is there is served on
     serving.close()
     one.process.terminate()
-    assert one.process.wait(20) == 0
+    assert one.process.wait(DEADLINE_S) == 0

@@ -36,9 +36,9 @@ class Tailing:
         """The exit status, after a signal."""
         if number is not None:
             self.process.send_signal(number)
-        status = self.process.wait(20)
+        status = self.process.wait(DEADLINE_S)
         for thread in self.threads:
-            thread.join(20)
+            thread.join(DEADLINE_S)
         return status
 
 
@@ -189,6 +189,6 @@ def test_the_server_goes_away_and_comes_back(server, sluice_bin, tmp_path):
         assert [json.loads(x)["key"] for x in tail.wait_for(2)] == ["before", "after"]
     finally:
         os.kill(after, signal.SIGTERM)
-    assert one.process.wait(20) == 0
+    assert one.process.wait(DEADLINE_S) == 0
     assert tail.end(None) == 2
     assert "retrying" in tail.errors[0] and "Connection refused" in tail.errors[-1], tail.errors

@@ -16,6 +16,8 @@ import socket
 import subprocess
 import sys
 
+from harness import DEADLINE_S
+
 BATCH = 50
 KINDS = ("pipelined", "single", "keepalive", "fresh", "fresh-http")
 
@@ -36,7 +38,7 @@ class Caller:
         self.sock = None
 
     def connect(self):
-        self.sock = socket.create_connection(("127.0.0.1", self.port), 20)
+        self.sock = socket.create_connection(("127.0.0.1", self.port), DEADLINE_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def disconnect(self):
@@ -134,7 +136,7 @@ class Traffic:
     def stop(self):
         for caller in self.callers:
             caller.stdin.close()
-        return [json.loads(caller.stdout.read()) for caller in self.callers if caller.wait(60) == 0]
+        return [json.loads(caller.stdout.read()) for caller in self.callers if caller.wait(DEADLINE_S) == 0]
 
 
 def total(said, what):
