@@ -1,5 +1,6 @@
 """docs/openapi.json is what the server does: its paths and methods are the table of routes, members of bodies are those
-that the server says it takes, and what a real server answers is of the schemas that stand there."""
+that the server says it takes, and what a real server answers is of the schemas that stand there, with no member that
+they don't name."""
 
 import json
 import os
@@ -15,6 +16,10 @@ limits:
   - {name: seen, key: ip, limit: 1/1h, observe: true}
   - {name: priced, when: {path: /priced}, key: ip, limit: 9/1h, on-error: local,
      cost: [{when: {method: PUT}, cost: 2}, header x-cost]}
+  - {name: tried, when: {path: /tried}, key: ip, limit: fixed-window 1/1h, candidate: fixed-window 0/1h,
+     penalty: "[1m, 2m] after 1 denial in 1m", overrides: [{when: {user: a}, limit: unlimited}]}
+  - {name: members, when: {path: /members}, key: ip, of: user, optional: true, limit: distinct 2k/1h}
+  - {name: held, when: {path: /held}, key: ip, limit: 9/1h, reserve: {estimate: [header x-e, 2]}, canary: 10% of ip}
 """
 # of those by any method one is told
 ALLOWED = {"ALLOW_POST": {"post"}, "ALLOW_GET": {"get"}, "ALLOW_BOTH": {"get", "post"},
@@ -33,7 +38,8 @@ def wrong(document, schema, value, where="answer"):
     """What is wrong with a value, or None. A keyword that is not known here is wrong as well."""
     if "$ref" in schema:
         return wrong(document, document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]], value, where)
-    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "null": type(None)}
+    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float),
+             "null": type(None)}
     unknown = set(schema) - {"type", "properties", "required", "additionalProperties", "items", "enum", "minimum",
                              "maximum", "minItems", "maxItems", "anyOf", "description"}
     assert not unknown, unknown
@@ -53,7 +59,7 @@ def wrong(document, schema, value, where="answer"):
         if missing:
             return f"{where}: {missing} are missing"
         for name, one in value.items():
-            other = schema.get("properties", {}).get(name, schema.get("additionalProperties", {"anyOf": [{}]}))
+            other = schema.get("properties", {}).get(name, schema.get("additionalProperties", False))
             if other is False:
                 return f"{where}: {name} is not told of"
             if name in schema.get("properties", {}):
@@ -70,6 +76,7 @@ def test_the_judge_can_say_no(document):
     assert wrong(document, decision, good) is None
     assert wrong(document, decision, {**good, "quota": "1"}) and wrong(document, decision, {**good, "quota": -1})
     assert wrong(document, decision, {**good, "allowed": 1}) and wrong(document, decision, {**good, "limits": [{}]})
+    assert wrong(document, decision, {**good, "more": 1})
     assert wrong(document, decision, {name: value for name, value in good.items() if name != "delay_ms"})
 
 
@@ -102,7 +109,8 @@ def test_members_are_those_that_the_server_takes(document, server):
 def test_answers_are_of_their_schemas(document, server):
     lease, log = {"key": "k", "limits": ["concurrency 2 lease 1m"]}, {"key": "k", "limits": ["sliding-log 2/1m"]}
     met = set()
-    with server(POLICY).http() as http:
+    one = server(POLICY)
+    with one.http() as http:
         def ask(method, path, body=None, query="", **parts):
             status, _, answer = http.ask(method, path.format(**parts) + query, body)
             operation = document["paths"][path][method.lower()]
@@ -130,6 +138,14 @@ def test_answers_are_of_their_schemas(document, server):
         assert ask("POST", "/v1/reset", log)[1] == {"reset": 1}
         assert ask("POST", "/v1/reload")[0] == 200
         assert ask("GET", "/v1/explain", query="?ip=192.0.2.1")[1]["allowed"] is False
+        assert ask("POST", "/v1/release", lease)[1]["detail"] and ask("POST", "/v1/renew", lease)[1]["detail"]
+        for path, member in (("tried", "penalty"), ("tried", "candidate"), ("members", "error"), ("held", "observed")):
+            about = {"ip": "192.0.2.3", "path": "/" + path, "user": "b"}
+            assert ask("POST", "/v1/admit", {"attributes": about})[0] in (200, 429)
+            told = ask("GET", "/v1/explain", query="?ip=192.0.2.3&user=b&path=/" + path)[1]["limits"]
+            assert member in next(limit for limit in told if limit["name"] == path)
+        with one.resp() as resp:
+            resp.call("SLUICE.CHECK", b"\xff", 2, "1/1h")
         assert ask("GET", "/v1/inspect", query="?ip=192.0.2.1")[0] == ask("POST", "/v1/inspect", log)[0] == 200
         request = {"domain": "d", "descriptors": [{"entries": [{"key": "ip", "value": "192.0.2.9"}], "hitsAddend": 2}]}
         assert [ask("POST", "/json", request)[0] for _ in range(2)] == [200, 429]
@@ -141,7 +157,8 @@ def test_answers_are_of_their_schemas(document, server):
         assert ask("GET", "/v1/overrides")[0] == 200
         assert ask("DELETE", item, **whose)[1] == {"deleted": 1}
         assert ask("GET", item, **whose)[0] == 404
-        for path in ("/v1/limits", "/v1/top", "/v1/figures"):
+        for path in ("/v1/limits", "/v1/figures"):
             assert ask("GET", path)[0] == 200
+        assert any("key_hex" in entry for entry in ask("GET", "/v1/top")[1]["entries"])
         assert ask("GET", "/v1/tail", query="?denied=yes")[0] == 400  # what it answers: test_tail.py
     assert met == {path for path in document["paths"] if not path.startswith("/v1/auth/")}

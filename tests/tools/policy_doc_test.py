@@ -82,6 +82,20 @@ def test_every_key_is_explained(key):
     assert re.search(r"^\.It Cm .*\b%s\b|^\.Cm %s$" % (key, key), read(PAGE), re.M)
 
 
+def test_the_quotas_of_single_keys_are_as_shown(tmp_path):
+    text = re.search(r"```\n(key,limit\n.*?)```", read(GUIDE), re.S)[1]
+    (tmp_path / "quotas.csv").write_text(text)
+    path = tmp_path / "policy.yaml"
+    path.write_text("attributes: {user: header x-user-id}\n"
+                    "limits: [{name: a, key: user | ip, limit: 600/1m, overrides-from: %s/quotas.csv}]\n" % tmp_path)
+    done = lint(path)
+    assert done.returncode == 0, done.stdout
+    for request, line in (("user=alice", 3), ("user=bob", 4), ("ip=192.0.2.7", 5), ("user=a,b", 6), ("user=c,d", 7)):
+        done = subprocess.run([SLUICE, "explain", "-c", str(path), request], stdout=subprocess.PIPE, text=True,
+                              timeout=60, check=True)
+        assert re.search(r": line %d of \S+/quotas.csv (applies|says unlimited)" % line, done.stdout), done.stdout
+
+
 def test_defaults_written_out_change_nothing(tmp_path):
     """What the guide calls a default may be written: still no mistake and no doubt."""
     path = tmp_path / "defaults.yaml"
