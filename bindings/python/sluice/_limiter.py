@@ -131,6 +131,19 @@ class _Remote:
         shape = (operation, given | UNASKED if unasked else given, limits, args, named.get("id"))
         return command, shape, functools.partial(self._undo, shape) if unnamed else None
 
+    def _for_ticket(self, reply, shape, named):
+        """RESERVE tells no ticket beside EACH, and only the server can make that of `policy:NAME`: the command that is
+        asked again under its id, which charges nothing and says it; or None."""
+        operation, given, limits, args, id = shape
+        if operation != "reserve" or not given & EACH or self._told(reply, shape).id is None \
+                or _ticket(args[0], limits, id) is not None:
+            return None
+        return _core.encode(operation, self._clock, args[0], limits, *args[2:], id=id, ttl=named.get("ttl"))[0]
+
+    def _with_ticket(self, reply, shape):
+        operation, given, limits, args, id = shape
+        return operation, given, limits, args, self._told(reply, (operation, 0, limits, args, id)).id
+
     def _undo(self, shape, answer):
         """Gives back what is held by an id of ours; that of admit() is a ticket, which stands in the answer."""
         operation, _, limits, args, id = shape
@@ -214,7 +227,7 @@ def _each(operation, given, reply, limits, args, id):
     granted, repeated, _ = more or (_granted(operation, args) if allowed else 0, 0, 0)
     held = None
     if operation in ("acquire", "reserve") and allowed and (granted or repeated):
-        held = _text(id) if operation == "acquire" else _core.ticket(args[0], limits, id)
+        held = _text(id) if operation == "acquire" else _ticket(args[0], limits, id) or id
     result = _core.merge(limits, reply, granted, bool(repeated), held, given & NEXT != 0, not given & UNASKED)
     if operation == "reserve" and result.index < 0:  # unlimited: nothing is reserved
         return _core.merge(limits, reply, granted, bool(repeated), None, given & NEXT != 0, not given & UNASKED)
@@ -247,7 +260,11 @@ class RemoteLimiter(_Remote, Limiter):
         args, named = _sorted(operation, args, named)
         command, shape, undo = self._encode(operation, args, named)
         try:
-            return self._told(self._pool.call(command, undo), shape)
+            reply = self._pool.call(command, undo)
+            again = self._for_ticket(reply, shape, named)
+            if again is not None:
+                shape = self._with_ticket(self._pool.call(again), shape)
+            return self._told(reply, shape)
         except SluiceError as error:
             return self._failed(error, shape)
 
@@ -435,7 +452,11 @@ class AsyncRemoteLimiter(_Remote, AsyncLimiter):
         args, named = _sorted(operation, args, named)
         command, shape, undo = self._encode(operation, args, named)
         try:
-            return self._told(await self._wires.call(command, undo), shape)
+            reply = await self._wires.call(command, undo)
+            again = self._for_ticket(reply, shape, named)
+            if again is not None:
+                shape = self._with_ticket(await self._wires.call(again), shape)
+            return self._told(reply, shape)
         except SluiceError as error:
             return self._failed(error, shape)
 

@@ -353,6 +353,34 @@ def test_a_reservation_by_a_limit_of_the_servers_policy():
         server.stop()
 
 
+def test_a_reservation_by_a_limit_of_the_servers_policy_tells_each_limit():
+    server = Server(world.SLUICE, "limits: [{name: api, key: user, limit: 10/1h}]\n")
+    limits = ["policy:api", ("o", "20/1h")]
+
+    async def loop(id):
+        async with sluice.AsyncLimiter(url_of(server), timeout=20000) as limiter:
+            reserved = await limiter.reserve("k", limits, 6, ttl=60000, id=id, each=True, next=True)
+            return reserved, await limiter.commit("k", None, reserved.id, 0)
+    try:
+        with sluice.Limiter(url_of(server), timeout=20000) as limiter:
+            for id in (None, "mine"):
+                reserved = limiter.reserve("k", iter(limits), 6, ttl=60000, id=id, each=True)
+                assert reserved.granted == 6 and not reserved.repeated
+                assert [one.remaining for one in reserved.each] == [4, 14]
+                if id is not None:
+                    again = limiter.reserve("k", limits, 6, ttl=60000, id=id, each=True)
+                    assert again.repeated and again.id == reserved.id
+                assert limiter.commit("k", None, reserved.id, 0).remaining == 10
+                told, ended = asyncio.run(loop(id and "loop"))
+                assert [one.remaining for one in told.each] == [4, 14] and ended.remaining == 10
+            denied = limiter.reserve("k", limits, 11, each=True)
+            assert not denied and denied.id is None
+            assert limiter.reserve("k", limits, 0, each=True).id is None
+            assert limiter.peek("k", limits, 10)
+    finally:
+        server.stop()
+
+
 def test_who_holds_leases_is_told_alike(server):
     at, limit = 1728000000000, "concurrency 5 lease 30s"
     with sluice.Limiter(clock=lambda: at) as here, \
