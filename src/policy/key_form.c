@@ -141,6 +141,11 @@ static enum fits when_fits(const struct sl_when *when, const struct told *told) 
 	return fits;
 }
 
+bool sl_policy_key_is_foreign(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key) {
+	struct told told;
+	return key.len < SLUICE_KEY_BYTES_MAX && !tell_key(policy, &policy->limits[position], key, &told);
+}
+
 bool sl_policy_key_is_excluded(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key) {
 	const struct sl_ruleset_limit *limit = &policy->limits[position];
 	struct told told;
@@ -149,8 +154,11 @@ bool sl_policy_key_is_excluded(const struct sluice_policy *policy, uint32_t posi
 		return false;
 	for (uint32_t i = 0; i < told.count; i++) {
 		if (limit->routed != NULL &&
-		    (told.names[i] == policy->route || sl_routes_fill(limit->routed, told.names[i])))
+		    (told.names[i] == policy->route || sl_routes_fill(limit->routed, told.names[i]))) {
+			if (!sl_routes_allow(limit->routed, policy->route, told.names[i], told.values[i]))
+				return true;
 			continue;
+		}
 		told.names[kept] = told.names[i];
 		told.values[kept++] = told.values[i];
 	}

@@ -213,6 +213,27 @@ static bool asks_for_route(const struct sl_conf *conf, const struct sl_when *whe
 	return false;
 }
 
+/* Are all routes of the limit's `when` such that `route` is never what a condition asks for? */
+static bool routes_exclude(struct sl_conf *conf, const struct sl_condition *routed, const struct sl_condition *asked) {
+	if (!sl_bytes_equal(conf->policy->names[asked->attribute].text, sl_str("route")) ||
+	    !sl_lint_spend(conf, 8 * (uint64_t)routed->route_count))
+		return false;
+	for (uint32_t i = 0; i < routed->route_count; i++)
+		if (sl_condition_holds(asked, routed->routes[i].text))
+			return false;
+	return true;
+}
+
+/* Do the limit's own conditions leave nothing for those of an override, or of a cost? */
+static bool limit_excludes(struct sl_conf *conf, const struct sl_ruleset_limit *limit, const struct sl_when *when) {
+	if (!asks_for_route(conf, when))
+		return whens_exclude(conf, &limit->when, when);
+	for (uint32_t i = 0; i < when->count; i++)
+		if (routes_exclude(conf, conf->routed, &when->list[i]))
+			return true;
+	return false;
+}
+
 /* The first override that takes all of another, and comes before it; that one's own number: none. */
 static uint32_t find_cover(struct sl_conf *conf, const struct sl_ruleset_limit *limit, uint32_t number) {
 	const struct sl_when *when = &limit->overrides[number].when;
@@ -253,7 +274,7 @@ static void lint_override(struct sl_conf *conf, const struct sl_yaml *node, cons
 	if (cover != number)
 		sl_report_warning(conf->report, node->place, "never reached: the override in line %u matches all of it",
 		                  nodes[cover]->place.line);
-	else if (!asks_for_route(conf, when) && whens_exclude(conf, &limit->when, when))
+	else if (limit_excludes(conf, limit, when))
 		sl_report_warning(conf->report, node->place, "never used: the limit's own `when` excludes all of it");
 	else if (changes_nothing(conf, limit, number))
 		sl_report_warning(conf->report, node->place, "changes nothing: the limit itself says the same");
@@ -339,7 +360,7 @@ void sl_lint_costs(struct sl_conf *conf, const struct sl_yaml *node, const struc
 		if (cover != i)
 			sl_report_warning(conf->report, element->place, "never reached: the cost in line %u matches all of it",
 			                  nodes[cover]->place.line);
-		else if (!asks_for_route(conf, when) && whens_exclude(conf, &limit->when, when))
+		else if (limit_excludes(conf, limit, when))
 			sl_report_warning(conf->report, element->place, "never used: the limit's own `when` excludes all of it");
 		else
 			lint_cost(conf, element, when, "a cost", limit->cost_routes[i].cost, limit);

@@ -404,8 +404,12 @@ struct sl_policy_keyed {
 	uint32_t cost; /* of a request, by what the limit says of it; 0: nothing, or what the key does not tell */
 };
 
+/* Is a key in the form of sl_policy_key() surely that of no request which a limit is for? Part by part it has none of
+ * the names that the limit's own key has. */
+bool sl_policy_key_is_foreign(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key);
+
 /* Do a limit's own conditions surely exclude each request of a key in the form of sl_policy_key()? What its routes fill
- * in is no part of what `when` is asked of. O(conditions), some hundred ns. */
+ * in is no part of what `when` is asked of; they exclude a route that is none of them. O(conditions), some hundred ns. */
 bool sl_policy_key_is_excluded(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key);
 
 /* What counts for requests of a key, in the form of sl_policy_key(), for those who look a key up by the limit's name.

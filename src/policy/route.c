@@ -47,11 +47,28 @@ bool sl_routes_hold(const struct sl_condition *condition, struct sluice_bytes pa
 	return false;
 }
 
+static bool has_part(const struct sl_route *route, uint32_t number) {
+	for (uint32_t i = 0; i < route->part_count; i++)
+		if (route->numbers[i] == number)
+			return true;
+	return false;
+}
+
 bool sl_routes_fill(const struct sl_condition *condition, uint32_t number) {
 	for (uint32_t i = 0; i < condition->route_count; i++)
-		for (uint32_t k = 0; k < condition->routes[i].part_count; k++)
-			if (condition->routes[i].numbers[k] == number)
-				return true;
+		if (has_part(&condition->routes[i], number))
+			return true;
+	return false;
+}
+
+bool sl_routes_allow(const struct sl_condition *condition, uint16_t route, uint16_t number, struct sluice_bytes value) {
+	bool is_segment = value.data != NULL && value.len != 0 && memchr(value.data, '/', value.len) == NULL;
+	for (uint32_t i = 0; i < condition->route_count; i++) {
+		const struct sl_route *one = &condition->routes[i];
+		if (number == route ? value.data != NULL && sl_bytes_equal(one->text, value)
+		                    : is_segment || !has_part(one, number)) /* that route leaves what the request says */
+			return true;
+	}
 	return false;
 }
 

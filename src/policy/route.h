@@ -15,6 +15,10 @@ bool sl_routes_hold(const struct sl_condition *condition, struct sluice_bytes pa
 /* Does the condition's route, or a part of one, fill in the attribute of this number? */
 bool sl_routes_fill(const struct sl_condition *condition, uint32_t number);
 
+/* May a request that the limit is for have this value of the attribute of this number, which the condition's routes
+ * fill in? `route` is as for sl_route_enter(); `value` data NULL: may it be absent? O(routes * parts). */
+bool sl_routes_allow(const struct sl_condition *condition, uint16_t route, uint16_t number, struct sluice_bytes value);
+
 /* What a request's own attributes were where a route took their places. */
 struct sl_route_places {
 	uint32_t count;

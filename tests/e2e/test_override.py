@@ -101,6 +101,21 @@ def test_bad_requests_say_what_is_wrong_and_change_nothing(server, tmp_path):
         assert r.call("SLUICE.OVERRIDE", "LIST") == [0, []]
 
 
+def test_a_key_that_no_request_has_is_set_and_warned_of(server):
+    one = server("limits: [{name: per-user, key: 'user | ip', when: {user: [ann, bob]}, optional: true, limit: 5/1h}]\n")
+    with one.resp() as r:
+        for key in ("user=ann", "ann", "user=eve", "plan=pro"):
+            assert r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", key, "9/1h") == b"OK"
+            assert r.call("SLUICE.PEEK", key, 1, "policy:per-user")[1] == 9
+        assert r.call("SLUICE.OVERRIDE", "SET", "5/1h", "eve", "9/1h") == b"OK"
+    one.stop()
+    says = "sluice: warning: override set: limit 'per-user' key '%s': never used: "
+    assert [line for line in one.stderr.text().splitlines() if "warning: override" in line] == [
+        says % "ann" + "expected the key of a request, such as user=alice",
+        says % "user=eve" + "the limit's own `when` excludes this key",
+        says % "plan=pro" + "expected the key of a request, such as user=alice"]
+
+
 def listed(http, count=100):
     """All pages: where a page of the list ends depends on the keys' hashes, of which each store has its own."""
     rows, after = [], 0

@@ -97,6 +97,13 @@ static void test_excluded_overrides(void **state) {
 		{WITHIN("path: '/a/*'", "path: /a"), EXCLUDED},
 		{"paths: {trailing-slash: ignore}\n" WITHIN("path: '/a/*'", "path: /a"), {{0}}},
 		{WITHIN("path: '/a/{id}'", "path: /b"), {{0}}},
+		{WITHIN("path: ['/a/{id}', '/b/*']", "route: '/a/{id}'"), {{0}}},
+		{WITHIN("path: ['/a/{id}', '/b/*']", "route: ['/c', '/b/*']"), {{0}}},
+		{WITHIN("path: ['/a/{id}', '/b/*']", "route: '/b*'"), {{0}}},
+		{WITHIN("path: ['/a/{id}', '/b/*']", "route: '/a/{org}'"), EXCLUDED},
+		{WITHIN("path: ['/a/{id}', '/b/*']", "method: GET, route: [/c, '/d*']"), EXCLUDED},
+		{WITHIN("path: /a, method: GET", "route: /b"), EXCLUDED},
+		{WITHIN("method: GET", "route: /b"), {{0}}}, /* such a limit has no routes */
 		{WITHIN("path: '/a/{id}'", "path: '/b/{id}'"), {{0}}},
 		{WITHIN("plan: a, path: '/a/{plan}'", "plan: b") "  optional: true\n", {{0}}}, /* the part, not what was said */
 		{WITHIN("ip: 10.0.0.0/8", "ip: 192.168.0.0/16"), EXCLUDED},
@@ -162,6 +169,7 @@ static void test_costs(void **state) {
 		{COSTS("", ROUTE("method: [GET, PUT], not: {method: GET}", "2")), {{0}}},
 		{COSTS("", ROUTE("path: /b", "2")), {{7, 5, "never used: the limit's own `when` excludes all of it"}}},
 		{COSTS("", ROUTE("path: '/*'", "2")), {{0}}},
+		{COSTS("", ROUTE("route: /b", "2")), {{7, 5, "never used: the limit's own `when` excludes all of it"}}},
 		{COSTS("", ROUTE("", "2") "  - 1\n"), {{8, 5, "never used: the cost in line 7 has no conditions"}}},
 		{COSTS("", ROUTE("", "2") "  - header x-cost\n  - 1\n"), {{8, 5, "never used: the cost in line 7"}}},
 		{COSTS("", ROUTE("method: GET", "2") "  - header x-cost\n"), {{0}}},

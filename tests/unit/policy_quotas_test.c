@@ -170,6 +170,9 @@ static void test_explained(void **state) {
 #define EXCLUDED "never used: the limit's own `when` excludes this key: leave the line out"
 #define ONE(more) "limits:\n- {name: n, key: user | ip, limit: 5/1m, overrides-from: q.csv, optional: true, " more "}\n"
 
+static const char by_route[] = "limits:\n- {name: n, key: route, limit: 5/1m, overrides-from: q.csv, "
+							   "when: {path: [/a, '/b/{id}']}}\n";
+
 static void lint(const struct sluice_policy *policy, struct sluice_problems *problems) {
 	struct sl_report report = {0};
 	sl_policy_quotas_lint(policy, 0, &report);
@@ -208,6 +211,12 @@ static void test_lines_that_do_nothing(void **state) {
 		/* the part of a path is the key, and what the request says is asked of `when` */
 		{ONE("when: {user: bob, path: '/a/{user}'}"), "eve,6/1m\n", 0, NULL},
 		{ONE("when: {user: bob, path: '/a/{org}'}"), "eve,6/1m\n", 1, EXCLUDED},
+		{ONE("when: {path: '/a/{user}'}"), "eve/b,6/1m\n", 1, EXCLUDED}, /* no segment is so */
+		{ONE("when: {path: '/a/{user}'}"), "ip=10.0.0.1,6/1m\n", 1, EXCLUDED},
+		{ONE("when: {path: ['/a/{user}', /b]}"), "eve/b,6/1m\n", 0, NULL}, /* at /b, by what the request says */
+		{by_route, "/a,6/1m\n/b/{id},6/1m\n", 0, NULL},
+		{by_route, "/b/{org},6/1m\n", 1, EXCLUDED},
+		{by_route, "/a,6/1m\n/A,6/1m\n", 2, EXCLUDED},
 		{two_parts, "\"org=x,user=alice\",5/1m\n", 1, SAME},
 		{two_parts, "\"org=x,user=alice\",6/1m\n", 0, NULL},
 	};

@@ -83,6 +83,23 @@ static void tell(const char *what, const struct sl_override_target *target, cons
 	       sl_shown(target->key).text, quota[0] != '\0' ? " " : "", quota, user[0] != '\0' ? user : "anybody");
 }
 
+/* Says so where no request that the policy matches has such a key: then only calls that name the limit and the key count
+ * by its quota, and more often the key was mistyped. */
+static void warn(const struct sluice_policy *policy, const struct sl_override_target *target) {
+	int64_t found = target->limits[0] == &target->parsed ? -1 : sl_policy_limit_find(policy, target->name);
+	uint32_t position = (uint32_t)found;
+	if (found < 0 || found >= sl_policy_limit_count(policy)) /* a rule of envoyproxy/ratelimit's files */
+		return;
+	const char *why = sl_policy_key_is_foreign(policy, position, target->key)
+	                      ? "expected the key of a request, such as user=alice"
+	                  : sl_policy_key_is_excluded(policy, position, target->key)
+	                      ? "the limit's own `when` excludes this key"
+	                      : NULL;
+	if (why != NULL)
+		sl_log(SL_LOG_WARNING, "override set: limit %s key %s: never used: %s", sl_shown(target->name).text,
+		       sl_shown(target->key).text, why);
+}
+
 /* Asks the nodes of Redis. SL_E_WAITS; or what it came to, with *told what is told until sl_pending_settle(). */
 static sluice_err ask_remote(struct sl_door_context *context, const struct sl_override_target *target,
                              struct sl_override_ask *asked, struct sl_override_ask **told,
@@ -171,6 +188,7 @@ sluice_err sl_override_set(struct sl_door_context *context, const struct sl_over
 	count(context, changer, SL_EVENT_OVERRIDE_SET);
 	sluice_limit_print(&own->limit, text);
 	tell("set", target, text, changer.user);
+	warn(context->policy, target);
 	return SLUICE_OK;
 }
 
