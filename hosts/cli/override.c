@@ -29,7 +29,8 @@ struct override {
 #define TO(field) offsetof(struct override, field)
 
 static const struct sl_option options[] = {
-	{"ttl", 0, "TIME", "set: the quota ends after this time, 1ms to 3660d (it does not end)",
+	{"ttl", 0, "TIME", "set: how long the quota counts, such as 30d, 1ms to 3660d; then the limit's own\n"
+     "counts again, and what is spent stays spent (without end)",
      SL_TIME(TO(ttl_ns), 1000000, (sluice_ns)3660 * 86400 * 1000000000, "a duration such as 30d, 1ms to 3660d")},
 	{"store", 0, "STORE", "in a store's file, or in shared:NAME, instead of asking a server", SL_TEXT(TO(ask.store))},
 	{"config", 'c', "FILE", "with --store: the policy that has policy:NAME", SL_TEXT(TO(config))},

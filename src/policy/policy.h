@@ -409,7 +409,8 @@ struct sl_policy_keyed {
 bool sl_policy_key_is_foreign(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key);
 
 /* Do a limit's own conditions surely exclude each request of a key in the form of sl_policy_key()? What its routes fill
- * in is no part of what `when` is asked of; they exclude a route that is none of them. O(conditions), some hundred ns. */
+ * in is no part of what `when` is asked of; they exclude a route that is none of them. O(conditions), some hundred ns.
+ */
 bool sl_policy_key_is_excluded(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key);
 
 /* What counts for requests of a key, in the form of sl_policy_key(), for those who look a key up by the limit's name.

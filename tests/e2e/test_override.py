@@ -102,7 +102,7 @@ def test_bad_requests_say_what_is_wrong_and_change_nothing(server, tmp_path):
 
 
 def test_a_key_that_no_request_has_is_set_and_warned_of(server):
-    one = server("limits: [{name: per-user, key: 'user | ip', when: {user: [ann, bob]}, optional: true, limit: 5/1h}]\n")
+    one = server("limits: [{name: per-user, key: 'user | ip', when: {user: [ann, bob]}, limit: 5/1h}]\n")
     with one.resp() as r:
         for key in ("user=ann", "ann", "user=eve", "plan=pro"):
             assert r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", key, "9/1h") == b"OK"
@@ -202,6 +202,9 @@ def test_by_the_command_line(server, sluice_bin, tmp_path):
     listed = run("list", *here)
     assert listed[0] == 0 and len(listed[1].splitlines()) == 2
     assert "per-user  user=ann  sliding-window 9/1h\n" in listed[1] and "  unlimited, ends in " in listed[1]
+    assert "; then the limit's own\n" in run("--help")[1]
+    assert run("set", "7/1m", "k", "unlimited", *there)[0] == 0  # without end, although it had one
+    assert run("get", "7/1m", "k", *here) == (0, "unlimited\n", "")
     assert run("del", *KEY, *there)[0] == 0 and run("del", *KEY, *here)[0] == 1
     for words, said in ((("set", *KEY, "9/1m"), "another window"),
                         (("set", "policy:nobody", "k", "9/1h"), "that name")):

@@ -83,8 +83,8 @@ static void tell(const char *what, const struct sl_override_target *target, cons
 	       sl_shown(target->key).text, quota[0] != '\0' ? " " : "", quota, user[0] != '\0' ? user : "anybody");
 }
 
-/* Says so where no request that the policy matches has such a key: then only calls that name the limit and the key count
- * by its quota, and more often the key was mistyped. */
+/* Says so where no request that the policy matches has such a key: then only calls that name the limit and the key
+ * count by its quota, and more often the key was mistyped. */
 static void warn(const struct sluice_policy *policy, const struct sl_override_target *target) {
 	int64_t found = target->limits[0] == &target->parsed ? -1 : sl_policy_limit_find(policy, target->name);
 	uint32_t position = (uint32_t)found;
