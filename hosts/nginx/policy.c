@@ -37,12 +37,21 @@ static struct sl_nginx_policy *find(struct sl_nginx_main *main, ngx_str_t path) 
 	return NULL;
 }
 
+/* The configuration that a reload replaces. NULL: there is none, or the module was not loaded there; then nginx keeps
+ * no place for it, and what stands where it would be is another's. */
+static struct sl_nginx_main *main_before(const ngx_cycle_t *cycle) {
+	const ngx_cycle_t *before = cycle->old_cycle;
+	if (before == NULL || before->conf_ctx == NULL || before->modules == NULL)
+		return NULL;
+	for (ngx_module_t **module = before->modules; *module != NULL; module++)
+		if (*module == &ngx_http_sluice_module)
+			return ngx_http_cycle_get_module_main_conf(before, ngx_http_sluice_module);
+	return NULL;
+}
+
 /* A reload never disarms: a file that had limits, and has none now, has to say that none are meant. */
 static bool disarms(ngx_conf_t *cf, const struct sluice_policy *policy, ngx_str_t path) {
-	ngx_cycle_t *before = cf->cycle->old_cycle;
-	struct sl_nginx_main *main = NULL;
-	if (before != NULL && before->conf_ctx != NULL)
-		main = ngx_http_cycle_get_module_main_conf(before, ngx_http_sluice_module);
+	struct sl_nginx_main *main = main_before(cf->cycle);
 	struct sl_nginx_policy *one = main != NULL ? find(main, path) : NULL;
 	if (one == NULL || one->policy == NULL)
 		return false;

@@ -585,6 +585,27 @@ def test_a_policy_is_read_again_at_a_reload(place):
     assert nginx.reload() and nginx.status("/") == 200
 
 
+def test_a_reload_may_load_the_module(place):
+    """The configuration before did not know it."""
+    policy = place.policy("limits:\n  - {name: a, key: [], limit: sliding-log 2/1h}\n")
+    nginx = place.nginx("")
+    nginx.write("server { listen 127.0.0.1:{port}; location / { empty_gif; } }")
+    with open(nginx.conf, encoding="utf-8") as f:
+        without = re.sub("^load_module .*\n", "", f.read())
+    with open(nginx.conf, "w", encoding="utf-8") as f:
+        f.write(without)
+    nginx.start()
+    assert nginx.status("/") == 200
+    nginx.write(place.conf("location / { sluice_policy %s; empty_gif; }" % policy))
+    workers = nginx.workers_now()
+    nginx.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: nginx.process.poll() is not None or nginx.workers_now() not in ([], workers), "no reload")
+    assert nginx.process.poll() is None, "it has ended the master"
+    wait_until(lambda: workers[0] not in nginx.workers_now(), "the old worker")
+    assert [nginx.status("/") for _ in range(3)] == [200, 200, 429]
+    assert nginx.reload() and nginx.status("/") == 429
+
+
 # ---- a store that is away, workers that die ----
 
 @pytest.mark.parametrize("damage", ["missing folder", "no store", "a link"])
