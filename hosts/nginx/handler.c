@@ -4,7 +4,7 @@
  * clear what modules keep of a request, and come by again: what was decided is then found in a cleanup of the request's
  * pool. Subrequests, auth_request's among them, are parts of the request, and are asked nothing.
  *
- *   denied -> error_page for the status? it is done  -> no: the problem, by ourselves
+ *   denied -> error_page for the status, or 444? it is nginx' -> no: the problem, by ourselves
  *   delay  -> the request is held by its connection's timer, and goes on when that is over
  *   a process that shares the store was stopped with a lock in hand -> asked again every 5 ms, for 1 s at most */
 #include "hosts/nginx/module.h"
@@ -201,6 +201,8 @@ static ngx_int_t answer_problem(ngx_http_request_t *r, const struct sl_nginx_ans
 	sl_nginx_put_body(&out, answer, how, (unsigned)status);
 	ngx_memzero(&body, sizeof body);
 	body.value = (ngx_str_t){sl_out_len(&out), (u_char *)memory};
+	r->err_status = status; /* also where the request came here as the error_page of another status */
+	r->expect_tested = 1;   /* nobody is told to send a body that is not read */
 	ngx_http_finalize_request(r, ngx_http_send_response(r, status, &media, &body));
 	return NGX_DONE;
 }
@@ -208,7 +210,9 @@ static ngx_int_t answer_problem(ngx_http_request_t *r, const struct sl_nginx_ans
 static ngx_int_t refuse(ngx_http_request_t *r, struct sl_nginx_kept *kept, const struct sl_nginx_answer *answer,
                         enum sl_nginx_end how, ngx_uint_t status) {
 	kept->no_store = true;
-	return has_error_page(r, status) ? (ngx_int_t)status : answer_problem(r, answer, how, status);
+	if (status == NGX_HTTP_CLOSE || has_error_page(r, status))
+		return (ngx_int_t)status;
+	return answer_problem(r, answer, how, status);
 }
 
 /* ---- the decision ------------------------------------------------------------------------------------------------ */

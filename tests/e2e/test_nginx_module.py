@@ -430,6 +430,39 @@ def test_error_pages_keep_headers_and_count_once(place):
             assert told[1]["cache-control"] == "no-store"
 
 
+def test_a_denial_where_an_error_page_is_made_has_its_own_status(place):
+    """The request is decided only there: what it was to be the page of is no longer true."""
+    nginx = place.start("""
+        location /missing { error_page 404 /page; root {folder}; }
+        location /fine { error_page 404 =200 /page; root {folder}; }
+        location = /page { sluice_limit sliding-log 1/1h key=$request_uri; empty_gif; }""")
+    for path, status in (("/missing", 404), ("/fine", 200)):
+        assert nginx.status(path) == status
+        denied = nginx.ask(path)
+        assert denied[0] == 429 and json.loads(denied[2])["status"] == 429 and "retry-after" in denied[1]
+
+
+def bytes_told(nginx, request):
+    """All bytes that a connection gets for it, until nginx closes it."""
+    with socket.create_connection(("127.0.0.1", nginx.port), DEADLINE_S) as s:
+        s.sendall(request)
+        return b"".join(iter(lambda: s.recv(65536), b""))
+
+
+def test_a_denial_asks_for_no_body(place):
+    nginx = place.start(limited("sliding-log 0/1h key=a") + "lingering_close off;")
+    answer = bytes_told(nginx, b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1000000\r\n"
+                               b"Expect: 100-continue\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 429 "), answer
+
+
+def test_444_closes_the_connection(place):
+    nginx = place.start(limited("sliding-log 1/1h key=a", more="sluice_status 444;"))
+    assert nginx.status("/") == 200
+    assert bytes_told(nginx, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") == b""
+    assert "denying request" in nginx.said()
+
+
 def test_parts_of_a_request_are_not_counted(place):
     """Subrequests (auth_request, ssi) and internal redirects (index, try_files) belong to their request."""
     nginx = place.start("""
