@@ -105,8 +105,14 @@ static struct sl_quota_slice *slice_new(struct sl_quota_slices *slices, const st
 	return l;
 }
 
+/* Is a bucket full again so soon that no slice could carry its rate? While a slice is out nothing flows in for it. */
+static bool fills_at_once(const struct sluice_limit *limit) {
+	return sl_rule_has(limit, SL_DRAINS) &&
+	       sl_mul(limit->derived[SL_CAPACITY], limit->window_ns) < sl_mul(limit->quota, 2 * INTERVAL_NS_MAX);
+}
+
 bool sl_quota_slice_suits(const struct sluice_limit *limit) {
-	return sl_rule_has(limit, SL_COUNTS_LATE) && limit->quota != 0;
+	return sl_rule_has(limit, SL_COUNTS_LATE) && limit->quota != 0 && !fills_at_once(limit);
 }
 
 /* ---- how much, how long ------------------------------------------------------------------------------------------ */

@@ -9,8 +9,9 @@
  * When. A counter is hot above SL_QUOTA_SLICE_HOT requests a second at this worker, and if a slice would serve some.
  * Only for algorithms with the trait SL_COUNTS_LATE: what is spent at u and charged at r >= u was held in between, and
  * at any instant from r on it counts for no less than if it had been charged at u. (011 has the argument.) Not so a
- * leaky-bucket's, whose answers carry a delay that depends on the order of all arrivals. Who is counted by name is
- * never charged for somebody else.
+ * leaky-bucket's, whose answers carry a delay that depends on the order of all arrivals; nor a bucket that is full
+ * again within two of the longest intervals, as a slice holds a part of a burst that is too small for its rate. Who is
+ * counted by name is never charged for somebody else.
  *
  * How much. want = what is spent in an interval, but at most an eighth of what was left, or what is spent in
  * SL_QUOTA_SLICE_SHORT_NS if that is more; never less than what waits. So with n workers holding slices of one counter
