@@ -304,8 +304,7 @@ sluice_err sl_limiter_check_at(struct sl_limiter *limiter, struct sluice_bytes k
 	struct sluice_item item = {.limit = &kept->limit, .key = key};
 	struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost, .operation = SLUICE_CHARGE};
 	call.now = now != 0 ? now : sluice_store_now(limiter->store);
-	if (kept->rounds)
-		call.now -= call.now % 1000000;
+	call.now = sl_algorithms_instant(sl_algorithm_bit(&kept->limit), call.now);
 	sluice_err err = sluice_decide(limiter->store, &call);
 	if (err == SLUICE_OK)
 		*decision = call.merged;
@@ -341,7 +340,7 @@ static const struct sl_kept *keep(struct sl_limiter *limiter, struct sluice_byte
 
 bool sl_limiter_set(struct sl_limiter *limiter, const struct sluice_bytes *texts, uint32_t count, struct sl_set *set) {
 	set->count = 0;
-	set->rounds = false;
+	set->algorithms = 0;
 	if (count == 0 || count > SLUICE_ITEMS_MAX)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
@@ -349,7 +348,7 @@ bool sl_limiter_set(struct sl_limiter *limiter, const struct sluice_bytes *texts
 		if (kept == NULL || !kept->plain)
 			return false;
 		set->limits[i] = &kept->limit;
-		set->rounds |= kept->rounds;
+		set->algorithms |= sl_algorithm_bit(&kept->limit);
 	}
 	set->count = count;
 	return true;
@@ -361,9 +360,7 @@ static sluice_err check_several(struct sl_limiter *limiter, const struct sl_set 
 	struct sluice_call call = {.items = items, .item_count = set->count, .cost = cost, .operation = SLUICE_CHARGE};
 	for (uint32_t i = 0; i < set->count; i++)
 		items[i] = (struct sluice_item){.limit = set->limits[i], .key = key};
-	call.now = sluice_store_now(limiter->store);
-	if (set->rounds)
-		call.now -= call.now % 1000000;
+	call.now = sl_algorithms_instant(set->algorithms, sluice_store_now(limiter->store));
 	sluice_err err = sluice_decide(limiter->store, &call);
 	if (err == SLUICE_OK)
 		*decision = call.merged;
@@ -373,7 +370,7 @@ static sluice_err check_several(struct sl_limiter *limiter, const struct sl_set 
 sluice_err sl_limiter_check_set(struct sl_limiter *limiter, const struct sl_set *set, struct sluice_bytes key,
                                 uint32_t cost, struct sluice_decision *decision) {
 	SL_ASSERT(set->count >= 1 && set->count <= SLUICE_ITEMS_MAX);
-	if (set->count != 1 || set->rounds)
+	if (set->count != 1 || (set->algorithms & sl_algorithms_with(SL_ROUNDS_TO_MS)) != 0)
 		return check_several(limiter, set, key, cost, decision);
 	return sluice_check(limiter->store, set->limits[0], key, cost, decision);
 }

@@ -117,7 +117,7 @@ SLUICE_MUST_USE sluice_err sl_limiter_check_at(struct sl_limiter *limiter, struc
 struct sl_set {
 	const struct sluice_limit *limits[SLUICE_ITEMS_MAX]; /* the limiter's, as long as it is open */
 	uint32_t count;
-	bool rounds; /* one of them is decided at whole milliseconds */
+	uint32_t algorithms; /* a bit each: they say at which instant it is decided */
 };
 
 /* Finds limits by their texts, and keeps those that are new. False where one of them is no limit, or needs a lease or a

@@ -45,17 +45,13 @@ struct sluice_bytes sl_admission_retry_id(const struct sluice_attribute *attribu
 /* Where what a match has written into its buffer ends, of which the first `used` bytes were others'. */
 size_t sl_admission_match_end(const struct sluice_match *match, const char *buffer, size_t used);
 
-/* The instant, Unix ns, at which a request over these limits is decided when the clock says `now`: whole milliseconds
- * where one of them is a sliding-log, else `now`. A log keeps instants in whole milliseconds, so a request that meets
- * one is stamped in whole milliseconds too: then its log is exact to its stamps, and the first charge of
- * `sliding-log 5/1m` says that the quota is back in 60,000 ms, not in 60,001. All else keeps the nanosecond: a bucket
- * of 3,000 tokens a second and a burst of 1 would otherwise pass one request a millisecond, as it does beside a log
- * (docs/limits.md): a call has one instant, by which counters, ledgers and strikes of all its limits go. */
+/* The instant, Unix ns, at which a request over these limits is decided when the clock says `now`: see
+ * sl_algorithms_instant(). */
 static inline sluice_ns sl_admission_instant(sluice_ns now, const struct sluice_item *items, uint32_t count) {
+	uint32_t algorithms = 0;
 	for (uint32_t i = 0; i < count; i++)
-		if (sl_rule_has(items[i].limit, SL_ROUNDS_TO_MS))
-			return now - now % 1000000;
-	return now;
+		algorithms |= sl_algorithm_bit(items[i].limit);
+	return sl_algorithms_instant(algorithms, now);
 }
 
 /* Makes a call's operation, id, `upto` and items of a match: fills in ttl and cost of each item.

@@ -96,12 +96,11 @@ uint8_t slr_read_key(struct slr_request *request, uint32_t index) {
 	return (uint8_t)k;
 }
 
-/* The instant of a call that names none, as at the server's doors: whole milliseconds, so that a counter is small and a
- * log exact to its stamps; but for a bucket, of which 3,000 a second may be asked, the nanosecond. */
+/* The instant of a call that names none: whole milliseconds, so that a counter is small and a log exact to its stamps;
+ * but with a bucket, as at the server's doors, the nanosecond (sl_algorithms_instant()). */
 static sluice_ns instant(void) {
 	sluice_ns now = slr_clock_now();
-	bool by_ns = (command.algorithms & sl_algorithms_with(SL_ROUNDS_TO_MS)) == 0 &&
-	             (command.algorithms & sl_algorithms_with(SL_DRAINS)) != 0;
+	bool by_ns = (command.algorithms & sl_algorithms_with(SL_DRAINS)) != 0;
 	return by_ns ? now : now - now % SL_MS_NS;
 }
 

@@ -78,6 +78,23 @@ static inline bool sl_rule_has(const struct sluice_limit *limit, enum sl_trait t
 	return sl_algorithm_has(limit->algorithm, trait);
 }
 
+/* The bit of a limit's algorithm, as in the sets above. */
+static inline uint32_t sl_algorithm_bit(const struct sluice_limit *limit) {
+	return 1u << (limit->algorithm & 31);
+}
+
+/* The instant, Unix ns, at which a call over these algorithms, a bit each, is decided when the clock says `now`: whole
+ * milliseconds where there is a log and no bucket, else `now`. A log keeps instants in whole milliseconds; stamped so,
+ * it is exact to its stamps, and the first charge of `sliding-log 5/1m` says that the quota is back in 60,000 ms, not
+ * in 60,001. But a bucket is refilled all the time: by whole milliseconds, one of 3,000 tokens a second and a burst of
+ * 1 would admit 1,000. So beside one a log is up to 1 ms late: a call has one instant, by which counters, ledgers and
+ * strikes of all its limits go. */
+static inline sluice_ns sl_algorithms_instant(uint32_t algorithms, sluice_ns now) {
+	bool by_ms = (algorithms & sl_algorithms_with(SL_ROUNDS_TO_MS)) != 0 &&
+	             (algorithms & sl_algorithms_with(SL_DRAINS)) == 0;
+	return by_ms ? now - now % 1000000 : now;
+}
+
 /* A bit for each algorithm that counts something and lacks one of these traits at least, which must be constants.
  * `unlimited`, which counts nothing, lacks nothing. */
 static inline uint32_t sl_algorithms_without(enum sl_trait wanted) {

@@ -1,7 +1,9 @@
-"""Buckets whose rate is changed (contract 4.7), through the server and its fronts: by a reload, and by a kill with
-another policy at the next start. What drains goes on at the rate that charged it last."""
+"""Buckets as time passes, through the server and its fronts. They are refilled all the time (contract 3). And where
+their rate is changed (4.7), by a reload, or by a kill with another policy at the next start, what drains goes on at the
+rate that charged it last."""
 
 import signal
+import time
 
 import pytest
 
@@ -50,6 +52,20 @@ def admit(one, after_ms, cost, **attributes):
     with one.http() as http:
         _, _, body = http.post("/v1/admit", {"attributes": attributes, "cost": cost, "at": NOW + after_ms})
     return [body[what] for what in ("allowed", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms")]
+
+
+@pytest.mark.parametrize("limits", [("token-bucket 3000/1s burst 1",), ("token-bucket 3000/1s burst 1",
+                                    "sliding-log 1M/1h"), ("sliding-log 1M/1h", "leaky-bucket 3000/1s queue 0")],
+                         ids=["alone", "before a log", "behind a log"])
+def test_a_bucket_is_refilled_all_the_time(server, store, limits):
+    """A third of a millisecond after an answer the next one is admitted: 400 us, as clocks are not quite alike."""
+    one = started(server, store, 1)
+    with one.resp() as client:
+        for _ in range(300):
+            assert client.call("SLUICE.CHECK", "k", 1, *limits)[0] == 1
+            answered = time.monotonic_ns()
+            while time.monotonic_ns() < answered + 400_000:
+                pass
 
 
 @pytest.mark.parametrize("kills", [False, True], ids=["reloaded", "killed"])

@@ -255,8 +255,23 @@ static void test_what_comes_late(void **state) {
 	}
 }
 
+/* A log alone is decided at whole milliseconds; a bucket, alone or beside a log, and all else at the nanosecond. */
+static void test_at_which_instant_a_call_is_decided(void **state) {
+	(void)state;
+	const sluice_ns now = START_NS + 1, whole = now - now % SL_MS_NS;
+	for (uint32_t i = 0; i < TEXTS; i++)
+		for (uint32_t j = 0; j < TEXTS; j++) {
+			struct sluice_limit one = parse(texts[i]), other = parse(texts[j]);
+			bool log = one.algorithm == SLUICE_SLIDING_LOG || other.algorithm == SLUICE_SLIDING_LOG;
+			bool bucket = sl_rule_has(&one, SL_DRAINS) || sl_rule_has(&other, SL_DRAINS);
+			assert_int_equal(sl_algorithms_instant(sl_algorithm_bit(&one) | sl_algorithm_bit(&other), now),
+			                 log && !bucket ? whole : now);
+		}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_at_which_instant_a_call_is_decided),
 		cmocka_unit_test(test_words_name_their_algorithms_and_nothing_else_does),
 		cmocka_unit_test(test_words_are_listed_and_examples_are_limits),
 		cmocka_unit_test(test_the_list_is_told_where_no_word_is_known),
