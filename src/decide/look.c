@@ -12,10 +12,20 @@ void sl_cell_judge(struct sl_deciding *d, struct sl_cell *c, uint64_t cost, stru
 		sl_strikes_judge(c->terms, c->strikes, d->call->now, cost, decision);
 }
 
+/* As sl_cell_judge(), for somebody who has nothing in the counter. */
+static void judge_stranger(struct sl_deciding *d, struct sl_cell *c, uint64_t cost, struct sluice_decision *decision) {
+	c->who = c->counter.who = 0;
+	sl_cell_judge(d, c, cost, decision);
+}
+
+/* A limit that denies, and whose member or lease another limit has put into their counter, is asked as by a stranger:
+ * who counts already would be admitted at once. */
 void sl_cell_look(struct sl_deciding *d, struct sl_cell *c) {
 	struct sluice_decision left;
 	d->host->load(d, c);
 	sl_cell_judge(d, c, c->decision->allowed ? 0 : c->cost, &left);
+	if (!c->decision->allowed && left.allowed && c->who != 0)
+		judge_stranger(d, c, c->cost, &left);
 	c->decision->quota = left.quota;
 	c->decision->remaining = left.remaining;
 	c->decision->reset_after_ns = left.reset_after_ns;
@@ -29,7 +39,6 @@ sluice_ns sl_cell_wait(struct sl_deciding *d, struct sl_cell *c, uint64_t more) 
 	struct sluice_limit full;
 	struct sluice_decision next;
 	SL_ASSERT(c->counts && more != 0 && cost <= c->decision->quota);
-	c->who = c->counter.who = 0;
 	if (sl_rule_has(limit, SL_TAKES_MEMBER)) {
 		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
 		full = *limit;
@@ -37,7 +46,7 @@ sluice_ns sl_cell_wait(struct sl_deciding *d, struct sl_cell *c, uint64_t more) 
 		full.derived[SL_CAPACITY] = full.quota;
 		c->limit = &full;
 	}
-	sl_cell_judge(d, c, cost, &next);
+	judge_stranger(d, c, cost, &next);
 	c->limit = limit;
 	return next.retry_after_ns;
 }

@@ -60,3 +60,17 @@ def test_holds_and_leases_among_all_else(world, pool):
         calls += play(world, f"{len(pool)}-{SEED}-{n}", pool, CALLS)
         n += 1
     print(f"kept: {calls} calls with holds and leases alike in module, function, EVALSHA and twin")
+
+
+@pytest.mark.parametrize("mark", ["OBSERVED", "TRIED"])
+def test_who_is_denied_by_a_shadow_and_counted_by_another_limit_is_told_the_wait_for_a_place(world, mark):
+    """Not that of somebody who is counted, which is none."""
+    for name in ("module", "function", "eval"):
+        ask, key = getattr(world, name).ask, f"{name} shadow {mark}"
+        for n, member in enumerate("ab"):
+            rows = ask("SLUICE.CHECK", key, 1, "AT", 1728000000000 + n * 1000, "EACH", "MEMBER", member,
+                       "distinct 4/10s", mark, "distinct 1/10s")
+            assert [row[:4] for row in rows] == [[1, 4, 3 - n, 0], [1 - n, 1, 0, 10000 * n]], (name, rows)
+        rows = ask("SLUICE.ACQUIRE", key, 2, "AT", 1728000000000, "EACH", "concurrency 4 lease 10s", mark,
+                   "concurrency 1 lease 10s")
+        assert rows[:2] == [[1, 4, 2, 0, 10000, 0, 10000], [0, 1, 0, -1, 10000, 0, 10000]], (name, rows)

@@ -442,6 +442,26 @@ static void a_candidate_sees_what_its_limit_was_charged(void **state) {
 	}
 }
 
+/* It is told when somebody new is admitted: whom the other limit has put into their counter it would admit at once. */
+static void a_candidate_that_denies_tells_when_a_place_is_free(void **state) {
+	struct asked a = ASK(*state, SLUICE_CHARGE, 0, 2, .lines = {{"distinct 3/1m", .member = "ann"}});
+	for (uint8_t seen = SLUICE_OBSERVED; seen <= SLUICE_TRIED; seen++) {
+		a = ASK(*state, SLUICE_CHARGE, seen * 1000, 2,
+		        .lines = {{"distinct 3/1m", .member = seen == SLUICE_TRIED ? "bob" : "eve"},
+		                  {"distinct 1/1m", .member = seen == SLUICE_TRIED ? "bob" : "eve", .observed = seen}});
+		assert_true(a.d.allowed && !a.each[1].allowed && a.each[1].remaining == 0);
+		assert_int_equal(a.each[1].retry_after_ns, (uint64_t)60000 * ASK_MS);
+	}
+	a = ASK(*state, SLUICE_ACQUIRE, 0, 2, "job",
+	        .lines = {{"concurrency 4 lease 9s", "jobs"},
+	                  {"concurrency 1 lease 9s", "jobs", .observed = SLUICE_OBSERVED}});
+	assert_true(a.d.allowed && !a.each[1].allowed && a.each[1].retry_after_ns == SLUICE_NEVER);
+	a = ASK(*state, SLUICE_ACQUIRE, 1000, 1, "other",
+	        .lines = {{"concurrency 4 lease 9s", "jobs"},
+	                  {"concurrency 1 lease 9s", "jobs", .observed = SLUICE_TRIED}});
+	assert_true(a.d.allowed && !a.each[1].allowed && a.each[1].retry_after_ns == (uint64_t)9000 * ASK_MS);
+}
+
 #define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, ask_open, ask_close)
 
 int main(void) {
@@ -455,6 +475,7 @@ int main(void) {
 		IN_A_STORE(a_known_member_passes_while_the_limit_is_full),
 		IN_A_STORE(a_stranger_waits_as_long_as_he_is_told),
 		IN_A_STORE(next_is_when_fewer_members_count),
+		IN_A_STORE(a_candidate_that_denies_tells_when_a_place_is_free),
 		IN_A_STORE(upto_grants_what_is_left),
 		IN_A_STORE(upto_counts_a_member_once_and_lowers_what_is_held),
 		IN_A_STORE(a_retried_request_is_charged_once),
