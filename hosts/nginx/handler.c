@@ -103,10 +103,15 @@ static void resume(ngx_http_request_t *r) {
 	ngx_http_core_run_phases(r);
 }
 
-/* A client that goes away meanwhile ends the request. */
+/* A client that goes away meanwhile, or has gone already, ends the request. Of what was there to be read when the head
+ * was, the system tells no more: it is looked for. */
 static ngx_int_t hold(ngx_http_request_t *r, ngx_msec_t ms) {
-	if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK)
+	ngx_event_t *read = r->connection->read;
+	if (read->ready) {
+		ngx_post_event(read, &ngx_posted_events);
+	} else if (ngx_handle_read_event(read, 0) != NGX_OK) {
 		return NGX_HTTP_INTERNAL_SERVER_ERROR;
+	}
 	r->read_event_handler = ngx_http_test_reading;
 	r->write_event_handler = resume;
 	r->connection->write->delayed = 1;

@@ -349,6 +349,41 @@ def test_a_lease_ends_with_its_request(place):
     wait_until(lambda: nginx.status("/fast") == 200, "the lease of a client that went away")
 
 
+SEATS = "concurrency 3 lease 1h"
+
+
+def seats(place):
+    return json.loads(place.cli("inspect", "held", SEATS, "--json").stdout)[0]["used"]
+
+
+def test_a_client_who_leaves_while_he_is_held_ends_his_request(place):
+    """His seat is free at once, also where he had gone before he was held, and where it is a stream of HTTP/2."""
+    queue = "sluice_limit leaky-bucket 1/1h queue 9 key=held;"
+    conf = "location / { sluice_limit %s key=held; %s empty_gif; }" % (SEATS, queue)
+    http2 = " server { listen unix:{folder}/h2 http2; %s }" % conf
+    nginx = place.nginx(conf)
+    nginx.write(place.conf(conf) + http2)
+    nginx.start()
+    assert nginx.status("/") == 200
+    with socket.create_connection(("127.0.0.1", nginx.port), DEADLINE_S) as s:
+        s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        wait_until(lambda: seats(place) == 1, "he is not held")
+    wait_until(lambda: seats(place) == 0, "he left")
+    worker = nginx.workers_now()[0]
+    os.kill(worker, signal.SIGSTOP)  # all is there before it reads
+    with socket.create_connection(("127.0.0.1", nginx.port), DEADLINE_S) as s:
+        s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    os.kill(worker, signal.SIGCONT)
+    wait_until(lambda: nginx.said().count("delaying request") == 2 and seats(place) == 0, "he had left")
+    if shutil.which("curl") is None:
+        return
+    with subprocess.Popen(["curl", "-s", "--http2-prior-knowledge", "--unix-socket", nginx.folder + "/h2",
+                           "http://a/"]) as curl:
+        wait_until(lambda: seats(place) == 1, "the stream is not held")
+        curl.kill()
+    wait_until(lambda: seats(place) == 0, "the stream has ended")
+
+
 @pytest.fixture(scope="session")
 def no_memory(tmp_path_factory):
     shim = str(tmp_path_factory.mktemp("no_memory") / "no_memory.so")
