@@ -174,14 +174,16 @@ bool sl_admission_prepare(struct sl_admission *admission, const struct sluice_po
 	return true;
 }
 
+struct sluice_decision sl_admission_unable(const struct sluice_match *match, uint32_t denier) {
+	return (struct sluice_decision){.index = (int32_t)denier,
+	                                .quota = match->items[denier].limit->derived[SL_CAPACITY],
+	                                .retry_after_ns = SL_UNABLE_RETRY_NS};
+}
+
 void sl_admission_fall_back(const struct sluice_policy *policy, const struct sluice_match *match,
                             struct sluice_call *call) {
 	int32_t denier = sl_policy_denier(policy, match);
-	call->merged = sl_merge_nothing();
-	if (denier >= 0)
-		call->merged = (struct sluice_decision){.index = denier,
-		                                        .quota = match->items[denier].limit->derived[SL_CAPACITY],
-		                                        .retry_after_ns = SL_UNABLE_RETRY_NS};
+	call->merged = denier >= 0 ? sl_admission_unable(match, (uint32_t)denier) : sl_merge_nothing();
 	call->granted = call->merged.allowed ? call->cost : 0;
 }
 

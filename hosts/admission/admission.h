@@ -97,6 +97,9 @@ void sl_admission_share_costs(struct sluice_call *call, struct sluice_item *item
 /* Takes from items what they cost of their own: for a request that costs nothing, or asks for a part of its cost. */
 void sl_admission_drop_costs(struct sluice_item *items, uint32_t count);
 
+/* The decision of a request that the store could not answer, denied for a second by an item of its match. */
+struct sluice_decision sl_admission_unable(const struct sluice_match *match, uint32_t denier);
+
 /* What a request gets that the store could not answer: allowed, as where no limit applies, or denied for a second by
  * the first limit that says `on-error: deny`. Fills call->merged, whose index counts the items of the match, and
  * call->granted. */

@@ -158,13 +158,9 @@ static enum sl_nginx_end fall_back(struct sl_nginx_answer *answer, const struct 
 		                  : sl_policy_on_error(ask->policy, &answer->match, i) == SL_ON_ERROR_DENY;
 		answer->deniers |= (uint32_t)denies << i;
 	}
-	*merged = sl_merge_nothing();
-	if (answer->deniers == 0)
-		return SL_NGINX_UNDECIDED;
-	merged->allowed = false;
-	merged->index = __builtin_ctz(answer->deniers);
-	merged->retry_after_ns = SL_UNABLE_RETRY_NS;
-	return SL_NGINX_UNABLE;
+	*merged = answer->deniers != 0 ? sl_admission_unable(&answer->match, (uint32_t)__builtin_ctz(answer->deniers))
+	                               : sl_merge_nothing();
+	return merged->allowed ? SL_NGINX_UNDECIDED : SL_NGINX_UNABLE;
 }
 
 static void decide(struct sl_nginx_answer *answer, const struct sl_nginx_ask *ask) {

@@ -689,13 +689,15 @@ def test_a_store_that_cant_be_opened_is_told_and_tried_again(place, damage):
         os.symlink("/etc/hostname", file)
     nginx = place.start("""
         location /allows { sluice_limit sliding-log 1/1h key=a; add_header X-S $sluice_status; empty_gif; }
-        location /denies { sluice_limit sliding-log 1/1h key=a name=strict; sluice_on_error deny; empty_gif; }""",
+        location /denies { sluice_limit sliding-log 1/1h key=a name=strict; sluice_on_error deny; empty_gif;
+                           add_header X-Is "$sluice_limit $sluice_quota $sluice_remaining" always; }""",
                         store=f"sluice_store file:{file} memory=2m;")
     told = [nginx.ask("/allows") for _ in range(3)]
     assert [t[0] for t in told] == [200] * 3 and {t[1]["x-s"] for t in told} == {"ERROR"}
     assert not any("ratelimit" in t[1] for t in told)
     status, headers, body = nginx.ask("/denies")
     assert status == 503 and headers["retry-after"] == "1" and json.loads(body)["violated-policies"] == ["strict"]
+    assert headers["x-is"] == "strict 1 0"
     said = nginx.said()
     assert f"sluice: store {file} can't be opened, tried again in 1000 ms: " in said
     assert said.count("the store did not answer (it is not open): on-error") <= 2 + len(told)
