@@ -301,7 +301,7 @@ static sluice_err make(struct sl_home *home, const struct sl_opening *opening, u
 	return err;
 }
 
-static sluice_err check_size(const struct sl_opening *opening, uint64_t has) {
+sluice_err sl_home_check_size(const struct sl_opening *opening, uint64_t has) {
 	if (opening->bytes == 0 || opening->bytes == has)
 		return SLUICE_OK;
 	return sl_opening_fail(
@@ -319,7 +319,7 @@ static sluice_err join(struct sl_home *home, const struct sl_opening *opening, c
 	void *memory;
 	if (wrong != NULL)
 		return sl_opening_fail(opening, SLUICE_E_STORE, "%s: %s", opening->shown, wrong);
-	err = check_size(opening, header->arena_bytes);
+	err = sl_home_check_size(opening, header->arena_bytes);
 	if (err != SLUICE_OK)
 		return err;
 	memory = sl_map_shared(home->fd, header->arena_bytes, false);
@@ -405,7 +405,7 @@ removed:
 }
 
 sluice_err sl_home_accept(struct sl_home *home, const struct sl_opening *opening) {
-	sluice_err err = check_size(opening, home->store.arena_bytes);
+	sluice_err err = sl_home_check_size(opening, home->store.arena_bytes);
 	int wrong;
 	if (err != SLUICE_OK || home->store.owner != 0)
 		return err;

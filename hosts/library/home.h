@@ -56,6 +56,9 @@ SLUICE_MUST_USE sluice_err sl_home_make_private(struct sl_home *home, const stru
 SLUICE_MUST_USE sluice_err sl_home_enter(struct sl_home *home, const struct sl_opening *opening, bool created,
                                          bool *moved);
 
+/* Whether a store that has so many bytes will do for an opening: SLUICE_OK, or SLUICE_E_RANGE for another size. */
+SLUICE_MUST_USE sluice_err sl_home_check_size(const struct sl_opening *opening, uint64_t has);
+
 /* Whether a store that this process has open already will do for an opening: SLUICE_OK, SLUICE_E_RANGE for another
  * size, SLUICE_E_BUSY where a fork found no row and there is none now. */
 SLUICE_MUST_USE sluice_err sl_home_accept(struct sl_home *home, const struct sl_opening *opening);

@@ -78,6 +78,16 @@ sluice_err sl_store_options_check(const struct sluice_store_options *options, st
 	return check_options(&opening, options, &path);
 }
 
+sluice_err sl_store_size_check(const struct sluice_store_options *options, struct sluice_error *error) {
+	struct sl_opening opening = {.error = error};
+	struct shared_path path;
+	uint64_t has;
+	sluice_err err = check_options(&opening, options, &path);
+	if (err != SLUICE_OK || opening.path == NULL || !sl_file_bytes_at(opening.path, &has) || has == 0)
+		return err;
+	return sl_home_check_size(&opening, has);
+}
+
 sluice_err sluice_store_open(struct sluice_store **store, const struct sluice_store_options *options,
                              struct sluice_error *error) {
 	static const struct sluice_store_options defaults;

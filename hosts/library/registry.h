@@ -13,6 +13,10 @@ SLUICE_MUST_USE sluice_err sl_registry_open(struct sl_home **home, const struct 
 SLUICE_MUST_USE sluice_err sl_store_options_check(const struct sluice_store_options *options,
                                                   struct sluice_error *error);
 
+/* The same of the size alone, where the store is there already: SLUICE_E_RANGE for another one than the options say. By
+ * its path: nothing is opened. */
+SLUICE_MUST_USE sluice_err sl_store_size_check(const struct sluice_store_options *options, struct sluice_error *error);
+
 /* Gives back one reference; the last one leaves the store. */
 void sl_registry_close(struct sl_home *home);
 

@@ -45,6 +45,17 @@ wrong:
 	return NGX_CONF_ERROR;
 }
 
+/* A store that exists is never made anew. One of another size than is said here no new worker could open, and on-error
+ * would speak where the old ones had decided: a reload never disarms. Who starts nginx is warned. */
+static bool store_fits(ngx_conf_t *cf, const struct sluice_store_options *store, ngx_str_t *where) {
+	bool reload = !ngx_is_init_cycle(cf->cycle->old_cycle);
+	struct sluice_error error = {.text = ""};
+	if (sl_store_size_check(store, &error) == SLUICE_OK)
+		return true;
+	ngx_conf_log_error(reload ? NGX_LOG_EMERG : NGX_LOG_WARN, cf, 0, "invalid store \"%V\": %s", where, error.text);
+	return !reload;
+}
+
 static char *read_store(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
 	struct sluice_store_options *store = &((struct sl_nginx_main *)conf)->store;
 	ngx_str_t *words = cf->args->elts, where = words[1];
@@ -65,7 +76,7 @@ static char *read_store(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
 		if (read_store_option(cf, store, words[i]) != NGX_CONF_OK)
 			return NGX_CONF_ERROR;
 	if (sl_store_options_check(store, &error) == SLUICE_OK)
-		return NGX_CONF_OK;
+		return store_fits(cf, store, &words[1]) ? NGX_CONF_OK : NGX_CONF_ERROR;
 	ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid store \"%V\": %s", &words[1], error.text);
 	return NGX_CONF_ERROR;
 }

@@ -174,6 +174,14 @@ int sl_file_id_at(const char *path, struct sl_file_id *id) {
 	return 0;
 }
 
+bool sl_file_bytes_at(const char *path, uint64_t *bytes) {
+	struct stat found;
+	if (lstat(path, &found) != 0 || !S_ISREG(found.st_mode))
+		return false;
+	*bytes = (uint64_t)found.st_size;
+	return true;
+}
+
 int sl_file_id_of(int fd, struct sl_file_id *id, uint64_t *bytes) {
 	struct stat found;
 	if (fstat(fd, &found) != 0)

@@ -46,6 +46,9 @@ struct sl_file_id {
  * an errno. */
 int sl_file_id_at(const char *path, struct sl_file_id *id);
 
+/* How long the regular file is that a path names; by path, as above. False: it names none. */
+bool sl_file_bytes_at(const char *path, uint64_t *bytes);
+
 /* The file of a descriptor, and its size. 0 or an errno. */
 int sl_file_id_of(int fd, struct sl_file_id *id, uint64_t *bytes);
 

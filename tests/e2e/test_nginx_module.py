@@ -632,6 +632,27 @@ def test_a_reload_keeps_counters(place):
     assert nginx.status("/") == 503
 
 
+def test_a_reload_with_another_size_is_refused(place):
+    """No new worker could open the store, and all requests would pass."""
+    conf = limited("sliding-log 2/1h key=a")
+    nginx = place.start(conf)
+    assert [nginx.status("/") for _ in range(3)] == [200, 200, 429]
+    place.store = f"sluice_store file:{place.file} memory=4m;"
+    wrong = f'invalid store "file:{place.file}": \'{place.file}\': has 2097152 bytes (2 MiB), not 4194304; say that or '
+    assert not nginx.reload(place.conf(conf)) and wrong in nginx.said()
+    assert nginx.status("/") == 429
+    fine, said = nginx.test()
+    assert fine and "[warn]" in said and wrong in said, said
+    for memory in ("memory=2m", ""):
+        place.store = f"sluice_store file:{place.file} {memory};"
+        assert nginx.reload(place.conf(conf)) and nginx.status("/") == 429
+        fine, said = nginx.test()
+        assert fine and "[warn]" not in said, said
+    os.unlink(place.file)  # then there is none
+    place.store = f"sluice_store file:{place.file} memory=4m;"
+    assert nginx.reload(place.conf(conf)) and nginx.status("/") == 200
+
+
 def test_a_policy_is_read_again_at_a_reload(place):
     policy = place.policy("limits:\n  - {name: a, key: [], limit: sliding-log 3/1h}\n")
     conf = "location / { sluice_policy %s; empty_gif; }" % policy
