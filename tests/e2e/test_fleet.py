@@ -172,6 +172,35 @@ def test_what_is_given_back_is_known_at_once(front, redises, verb):  # noqa: F81
         assert [r.call("SLUICE.CHECK", "k", 1, "sliding-log 1/1h")[0] for _ in range(2)] == [1, 0]
 
 
+@pytest.mark.parametrize("verb", ["REFUND", "RESET"])
+def test_what_is_given_back_with_a_penalty_is_known_at_once(front, redises, verb):  # noqa: F811
+    """A call of such a limit is one command, of which nothing is remembered; of what is given back beside it, it is."""
+    one = front(policy(redises(), limit(more=", penalty: '[2h] after 1 denial in 1h'"), limit("plain", limit="9/365d")))
+    with one.resp() as r:
+        assert [r.call("SLUICE.CHECK", "user=a", 5, "policy:plain")[0] for _ in range(3)] == [1, 0, 0]
+        assert r.call("SLUICE.CHECK", "user=a", 1, "policy:per-user")[0] == 1
+        told = r.call(f"SLUICE.{verb}", "user=a", *([5] if verb == "REFUND" else []), "policy:per-user", "policy:plain")
+        assert told == (2 if verb == "RESET" else [1, 5, 5, 0, 0, 0, 0])
+        assert [r.call("SLUICE.CHECK", "user=a", 5, "policy:plain")[0] for _ in range(2)] == [1, 0]
+
+
+def test_a_reset_says_how_many_counters_of_any_kind(front, redises):  # noqa: F811
+    one = front(policy(redises(), limit(more=", penalty: '[2h] after 1 denial in 1h'"),
+                       limit("open", limit="concurrency 2 lease 1h"),
+                       limit("who", limit="distinct 9/1h", more=", of: ip"), limit("priced", more=", cost: 2"),
+                       limit("kept", more=", reserve: true"), limit("plain")))
+    names = ["policy:" + name for name in ("per-user", "open", "who", "priced", "kept", "plain")]
+    with one.resp() as r, one.http() as http:
+        for _ in range(2):
+            assert r.call("SLUICE.ADMIT", 1, "user", "a", "ip", "192.0.2.1")[0] == 1
+            assert r.call("SLUICE.RESET", "user=a", *names) == 6
+            assert r.call("SLUICE.RESET", "user=a", *names) == 0
+        for name in names:
+            assert r.call("SLUICE.ADMIT", 1, "user", "a", "ip", "192.0.2.1")[0] == 1
+            assert http.post("/v1/reset", {"key": "user=a", "limits": [name]})[2] == {"reset": 1}, name
+            r.call("SLUICE.RESET", "user=a", *names)
+
+
 def hammer(one, words, count, each=20):
     """Sends `count` requests in pipelines; returns the replies."""
     replies = []
@@ -463,6 +492,8 @@ def test_what_lies_in_several_slots_is_refused_with_the_way_out(server, sluice_b
             told = tell(r, "SLUICE.ACQUIRE", "a", 1, JOBS, "KEY", "b", "100/1m")
             assert isinstance(told, RespError) and "hash tag" in str(told)
             assert r.call("SLUICE.ACQUIRE", "{t}a", 1, JOBS, "KEY", "{t}b", "100/1m")[0] == 1
+            assert r.call("SLUICE.CHECK", "b", 1, "100/1h")[0] == 1
+            assert r.call("SLUICE.RESET", "{t}a", JOBS, "KEY", "b", "100/1h") == 2, "each by itself, where it is"
         with one.http() as h:
             body = {"key": "a", "limits": [JOBS, {"key": "b", "limit": "100/1m"}]}
             status, _, problem = h.post("/v1/acquire", body)

@@ -259,6 +259,8 @@ struct sl_group *sl_group_new_ticket(const struct sl_plan_item *items, uint32_t 
 }
 
 bool sl_plan_is_whole(const struct sluice_call *call) {
+	if (call->operation == SLUICE_RESET)
+		return false;
 	if (sl_operation_is(call->operation, SL_OPS_LASTING) || call->upto || call->id.len != 0)
 		return true;
 	for (uint32_t i = 0; i < call->item_count; i++) {

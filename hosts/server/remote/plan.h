@@ -89,7 +89,8 @@ struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, 
 struct sl_group *sl_group_new_ticket(const struct sl_plan_item *items, uint32_t count, const char *prefix, uint64_t id);
 
 /* Is a call one command or none? Leases, members, reservations, parts of a cost, a cost of one limit alone and retries
- * are decided where the counters are, all of them in one place: no hold could stand for them. */
+ * are decided where the counters are, all of them in one place: no hold could stand for them. A reset decides nothing:
+ * each counter is forgotten by itself, whatever it counts. */
 bool sl_plan_is_whole(const struct sluice_call *call);
 
 /* Whether the answer to a whole call's command has numbers of its outcome after the limits'. */

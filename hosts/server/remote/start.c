@@ -128,7 +128,7 @@ static void begin(struct sl_remote_call *remote) {
 		if (!sl_rule_has(call->items[i].limit, SL_HAS_COUNTER))
 			continue;
 		item->state = SL_ITEM_TO_ASK;
-		if (of->dated || of->facts[i].strict || remote->whole)
+		if (of->dated || of->facts[i].strict || (remote->whole && call->operation != SLUICE_REFUND))
 			continue;
 		item->tag = sl_item_tag(fleet_of(remote)->secret, call->items[i].limit, call->items[i].key);
 		if (!sl_operation_is(call->operation, SL_OPS_PLAIN))
