@@ -191,7 +191,7 @@ struct sluice_standing sl_strikes_stand(const struct sluice_terms *terms, const 
 	uint32_t first;
 	if (terms->penalty_count == 0)
 		return standing;
-	SL_ASSERT(t >= strikes->last && forgiven >= strikes->last);
+	SL_ASSERT(t >= strikes->last && forgiven >= end); /* of damaged strikes `last` may be later than anything */
 	standing.denials = counting(terms, strikes, t, &first);
 	standing.ends_after_ns = end > t ? end - t : 0;
 	if (strikes->level != 0 && forgiven > t) {

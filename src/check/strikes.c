@@ -3,11 +3,16 @@
  * anew, so that a death leaves them as before or as after; nothing else writes them. */
 #include "check/part.h"
 
+/* The slot has the instant of the last denial as well. A block that says another is torn, and nothing is remembered: it
+ * would lock its key out for as long as the key asks. */
 static void load(const struct sluice_store *store, const struct sl_slot *slot, struct sl_strikes *strikes) {
 	uint32_t block = slot != NULL ? (uint32_t)sl_slot_state(slot)[1] : 0;
 	memset(strikes, 0, sizeof *strikes);
-	if (block != 0)
-		memcpy(strikes, sl_block_memory(store, block), sl_min(sizeof *strikes, sl_block_bytes(store, block)));
+	if (block == 0)
+		return;
+	memcpy(strikes, sl_block_memory(store, block), sl_min(sizeof *strikes, sl_block_bytes(store, block)));
+	if (strikes->last >> SL_COARSE_SHIFT != sl_slot_state(slot)[0] >> SL_COARSE_SHIFT)
+		memset(strikes, 0, sizeof *strikes);
 }
 
 void strikes_find(const struct sluice_store *store, struct part *m) {

@@ -1,6 +1,7 @@
 /* A full store, and keys that are locked out: no flood lets one out before its time, and no number of them takes the
  * store from others. */
-#include "store/slot.h"
+#include "algo/terms.h"
+#include "store/blocks.h"
 #include "tests/unit/ask.h"
 
 #include <inttypes.h>
@@ -167,12 +168,62 @@ static void one_is_kept_for_as_long_as_it_runs(void **state) {
 	sluice_store_close(s);
 }
 
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
+
+/* The strikes of "a", who was locked out a second ago. */
+static struct sl_strikes *locked_out(struct sluice_store *s) {
+	uint32_t block;
+	asks(s, limits[1], "a", 0, LOCKED_OUT);
+	assert_false(asks(s, limits[1], "a", 61 * S, 1).d.allowed);
+	block = (uint32_t)sl_slot_state(strikes_of(s, LOCKED_OUT - 1))[1];
+	assert_int_not_equal(block, 0);
+	return sl_block_memory(s, block);
+}
+
+/* What a power cut may leave of a block, or a stranger: whatever it says of the time, its key is locked out no longer
+ * than was ever imposed, and denials count as ever. */
+static void a_torn_block_locks_nobody_out(void **state) {
+	static const sluice_ns lasts[] = {0, 1, UINT64_MAX / 2, UINT64_MAX - 1, UINT64_MAX};
+	(void)state;
+	for (size_t i = 0; i < sizeof lasts / sizeof *lasts; i++) {
+		struct sluice_store *s = small_store(50);
+		struct sl_strikes *strikes = locked_out(s);
+		strikes->last = lasts[i];
+		strikes->until = UINT64_MAX;
+		assert_true(asks(s, limits[1], "a", 62 * S, 1).d.allowed);
+		assert_false(asks(s, limits[1], "a", 62 * S, LOCKED_OUT).d.allowed);
+		assert_false(asks(s, limits[1], "a", 130 * S, 1).d.allowed);
+		assert_true(asks(s, limits[1], "a", 130 * S + HOUR, 1).d.allowed);
+		assert_null(sluice_store_verify(s));
+		sluice_store_close(s);
+	}
+}
+
+/* Slot and block agree on an instant that is later than anything. */
+static void all_ones_end_no_process(void **state) {
+	struct sluice_store *s = small_store(50);
+	struct sl_strikes *strikes = locked_out(s);
+	const struct sl_slot *slot = strikes_of(s, LOCKED_OUT - 1);
+	struct asked a;
+	(void)state;
+	memset(strikes, 0xff, sl_block_bytes(s, (uint32_t)sl_slot_state(slot)[1]));
+	sl_slot_state(slot)[0] = UINT64_MAX;
+	a = ASK(s, SLUICE_PEEK, 62 * S, 1, .lines = {{limits[1], "a", .terms = &hour}});
+	assert_int_equal(a.err, SLUICE_OK);
+	a = ASK(s, SLUICE_CHARGE, 62 * S, 10, .lines = {{limits[1], "a", .terms = &hour}});
+	assert_int_equal(a.err, SLUICE_OK);
+	assert_false(a.d.allowed);
+	sluice_store_close(s);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flood_lets_nobody_out),
 		cmocka_unit_test(those_kept_leave_room),
 		cmocka_unit_test(those_that_are_over_are_not_kept),
 		cmocka_unit_test(one_is_kept_for_as_long_as_it_runs),
+		cmocka_unit_test(a_torn_block_locks_nobody_out),
+		cmocka_unit_test(all_ones_end_no_process),
 	};
 	return cmocka_run_group_tests_name("penalties in a full store", tests, NULL, NULL);
 }
