@@ -3,9 +3,13 @@
  *
  * Everything but slots and the blocks that they name can be built anew from those, and is. A slot is kept when it
  * stands where it may (its home is its bucket, or one that can reach it), is the only one of its counter, has a
- * lifetime that can be written, was not charged later than the arena's latest charge, and its block, if it names one,
+ * lifetime that can be written, was not charged long after the arena's latest charge, and its block, if it names one,
  * is marked as the first of a run that lies in the arena, overlapping no other. Else it is dropped, and counted. What a
  * state or a block says is not looked at: only algorithms could, and they take any bytes.
+ *
+ * The latest charge is told by the header, a page that may be older than a counter's: each page is written back when
+ * its own time has come, with Linux some 35 s after it was changed. So after a power cut counters that were in use may
+ * be later than that by as much, and are whole.
  *
  * A change of the blocks that was cut short is not undone here: who owns which block is what the slots say, and a slot
  * says so by one store, after the block was written and before the one that it had is let go. Nor is the undo log
@@ -15,10 +19,12 @@
  * block's mark into KEPT and the units inside into WITHIN; in the end those become TAKEN and inside, all else free. */
 #include "base/assert.h"
 #include "base/coarse.h"
+#include "base/math.h"
 #include "store/blocks.h"
 #include "store/store.h"
 
 enum { TAKEN = 1, KEPT = 4, WITHIN = 5 };
+#define WRITTEN_BACK_NS ((sluice_ns)1 << 36) /* 69 s: how much older one page may be than another, and then some */
 
 static void wipe_marks(struct sluice_store *store) {
 	for (uint64_t unit = 0; unit < store->unit_count; unit++)
@@ -120,14 +126,15 @@ static void repair_page(struct sluice_store *store, struct sl_page *page, struct
 
 void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
 	sluice_ns latest = sl_latest_read(store->header->latest_charge, store->secret); /* 0: none yet, or damaged */
-	*found = (struct sl_repair){.latest_ns = latest != 0 ? latest : UINT64_MAX};
+	*found = (struct sl_repair){.latest_ns = latest != 0 ? sl_ns_plus(latest, WRITTEN_BACK_NS) : UINT64_MAX};
 	wipe_marks(store);
 	for (uint64_t p = 0; p < store->page_count; p++)
 		repair_page(store, &store->pages[p], found);
 	for (uint64_t unit = 0; unit < store->unit_count; unit++)
 		store->map[unit] = store->map[unit] == KEPT ? TAKEN : 0;
 	sl_blocks_rebuild(store);
-	if (latest == 0 && found->counters != 0) /* nothing could be told to be late; from here on it can */
+	/* where nothing could be told to be late, from here on it can */
+	if (found->last_ns > latest || (latest == 0 && found->counters != 0))
 		store->header->latest_charge = sl_latest_write(found->last_ns, store->secret);
 	SL_ASSERT(found->blocks <= found->counters);
 	store->header->ledgers_until_ns = found->until_ns;
