@@ -6,6 +6,7 @@ which commands it sends (by the node's own count), which it spares, and what req
 
 import itertools
 import random
+import re
 import signal
 import time
 
@@ -161,6 +162,23 @@ def test_denials_are_remembered(front, redises):  # noqa: F811
         assert r.call("SLUICE.ADMIT", 2, "user", "a")[0] == 0
         assert calls(redis, "check") == before + 1  # another cost is asked for
         assert metric(one, "sluice_fleet_decisions_total", way="known") >= 30 - asked
+
+
+def test_a_remembered_denial_says_when_remaining_grows(front, redises):  # noqa: F811
+    """Whoever asked first did not want to know it; who asks next does, as the headers of HTTP do."""
+    redis = redises()
+    one = front(policy(redis, limit(limit="sliding-log 1/1h")))
+    with one.resp() as r, one.http() as http:
+        for attempt in range(20):
+            assert [r.call("SLUICE.ADMIT", 1, "user", f"a{attempt}")[0] for _ in range(2)] == [1, 0]
+            before = calls(redis)
+            status, headers, answer = http.post("/v1/admit", {"attributes": {"user": f"a{attempt}"}, "next": True})
+            if calls(redis) == before:  # it was remembered, for a second
+                break
+        assert calls(redis) == before and status == 429
+        assert 3590000 < answer["next_after_ms"] == answer["limits"][0]["next_after_ms"] <= 3600000
+        assert re.fullmatch(r'"per-user";r=0;t=3[56]\d\d', dict(headers)["RateLimit"])
+        assert len(r.call("SLUICE.ADMIT", 1, "user", f"a{attempt}")) == 8
 
 
 @pytest.mark.parametrize("verb", ["REFUND", "RESET"])

@@ -449,7 +449,7 @@ static void answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 		lane->left = (uint32_t)answer->numbers[GRANTED];
 		lane->no_room = answer->numbers[0] >> 1 == SLUICE_BOUND_ROOM;
 		if (group->item_count == 1)
-			lane->quota = sl_plan_decision(answer->numbers, SL_EACH_NUMBERS, 0, false).quota;
+			lane->quota = sl_plan_decision(answer->numbers, SL_EACH_NUMBERS, 0).quota;
 		lane->elsewhere = lane->left < lane->want ? (uint32_t)answer->numbers[ELSEWHERE] : 0;
 		adapt(lanes, lane);
 		if (lane->covered == 0 || lane->first->remote->stalled_until != 0)

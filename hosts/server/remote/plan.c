@@ -398,10 +398,9 @@ bool sl_plan_is_outcome(const struct sl_answer *answer, uint32_t item_count) {
 	       (outcome[1] == 0 || outcome[1] == 1) && outcome[2] >= 0 && outcome[2] <= item_count;
 }
 
-struct sluice_decision sl_plan_decision(const int64_t *numbers, uint32_t stride, uint8_t position, bool want_next) {
+struct sluice_decision sl_plan_decision(const int64_t *numbers, uint32_t stride, uint8_t position) {
 	struct sluice_decision decision = sl_answer_each(numbers, stride);
 	decision.index = position;
-	decision.next_after_ns = want_next ? decision.next_after_ns : 0;
 	return decision;
 }
 

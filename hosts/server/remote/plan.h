@@ -111,8 +111,9 @@ bool sl_plan_is_outcome(const struct sl_answer *answer, uint32_t item_count);
 /* Of so many numbers that tell of so many items: SL_EACH_NUMBERS or SL_EXACT_NUMBERS, which an item has; 0: neither. */
 uint32_t sl_plan_stride(uint32_t number_count, uint32_t item_count);
 
-/* The decision that an item's numbers say; next_after_ns only where it is wanted. */
-struct sluice_decision sl_plan_decision(const int64_t *numbers, uint32_t stride, uint8_t position, bool want_next);
+/* The decision that an item's numbers say. It has next_after_ns even where the call does not want it: a denial that is
+ * remembered is told to others too. */
+struct sluice_decision sl_plan_decision(const int64_t *numbers, uint32_t stride, uint8_t position);
 
 /* By when a node may have memory for a limit's counter again, as module and script tell it. */
 static inline sluice_ns sl_plan_room_wait(const struct sluice_limit *limit) {

@@ -86,7 +86,7 @@ static void take_each(struct sl_remote_call *remote, struct sl_group *group, con
 	sluice_ns now = sl_loop_now(fleet_of(remote)->loop);
 	for (uint32_t k = 0; k < group->item_count; k++) {
 		uint8_t i = group->positions[k];
-		call->each[i] = sl_plan_decision(numbers + (size_t)stride * k, stride, i, call->want_next);
+		call->each[i] = sl_plan_decision(numbers + (size_t)stride * k, stride, i);
 		remote->items[i].state = SL_ITEM_ANSWERED;
 		note_denial(remote, i, now);
 	}
@@ -620,6 +620,8 @@ static void merge(struct sl_remote_call *remote) {
 		if (remote->items[i].state == SL_ITEM_FREE)
 			continue;
 		note_folded(remote, i);
+		if (!call->want_next)
+			call->each[i].next_after_ns = 0;
 		if (is_enforced(remote, i) && !is_unlimited(remote, i))
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
 	}
@@ -659,12 +661,9 @@ static void end(struct sl_remote_call *remote, sluice_err err) {
 	if (!sl_plan_has_outcome((enum sl_operation)remote->verb, &(struct sl_head){.of = call->id, .upto = call->upto}))
 		call->granted = call->merged.allowed ? call->cost : 0;
 	passes = err == SLUICE_OK ? call->merged.allowed : sl_fallback_passes(remote);
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	for (uint32_t i = 0; i < call->item_count; i++)
 		if (remote->items[i].state == SL_ITEM_TAKEN && remote->items[i].wait.slice != NULL) /* a peek takes nothing */
 			sl_quota_slice_done(&remote->items[i].wait, !passes, sl_loop_now(fleet_of(remote)->loop));
-		if (!call->want_next)
-			call->each[i].next_after_ns = 0;
-	}
 	count_way(remote, err);
 	sl_call_batch_end_one(remote->batch);
 }

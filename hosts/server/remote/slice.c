@@ -315,11 +315,11 @@ static void lose(struct sl_quota_slice *l, const struct sl_answer *answer, sluic
 
 /* A node that has no room for the counter grants nothing: who waits asks it himself, and is told so. */
 static bool finds_no_room(const int64_t *numbers) {
-	return sl_plan_decision(numbers + 1, SL_EACH_NUMBERS, 0, false).bound == SLUICE_BOUND_ROOM;
+	return sl_plan_decision(numbers + 1, SL_EACH_NUMBERS, 0).bound == SLUICE_BOUND_ROOM;
 }
 
 static void take_in(struct sl_quota_slice *l, const int64_t *numbers, sluice_ns now) {
-	struct sluice_decision peek = sl_plan_decision(numbers + 1, SL_EACH_NUMBERS, 0, true);
+	struct sluice_decision peek = sl_plan_decision(numbers + 1, SL_EACH_NUMBERS, 0);
 	uint32_t granted = (uint32_t)sl_min((uint64_t)numbers[0], l->wanted);
 	uint32_t more = granted > l->carried ? granted - l->carried : 0,
 			 less = granted < l->carried ? l->carried - granted : 0;
