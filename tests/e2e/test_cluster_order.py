@@ -125,6 +125,18 @@ def test_a_pipeline_is_told_one_after_another(cluster, fronts):
     assert all(0 < reply[3] <= step + 1 and reply[5] == 0 and reply[7] == b"per-address" for reply in replies[70:])
 
 
+def test_a_limit_that_has_room_is_not_told_to_deny(cluster, fronts):
+    """Of two limits of one counter, held for at once, one denies; of the other the counter's figures are told."""
+    one, = fronts(cluster, threads=1)
+    user, ip = new_names()
+    with one.http() as http:
+        told = http.post("/v1/check", {"key": user, "cost": 3, "limits": [
+            "sliding-log 2/1h", "sliding-log 5/1h", {"key": ip, "limit": "sliding-log 9/1h"}]})[2]
+    assert told["violated-policies"] == ["sliding-log 2/1h"]
+    assert [(row["allowed"], row["remaining"], row["retry_after_ms"]) for row in told["limits"]] == [
+        (False, 2, -1), (True, 5, 0), (True, 9, 0)]
+
+
 def test_what_several_slots_cost(cluster, fronts):
     """A lone call: a HOLD and a CONFIRM in each slot. Many at a time: a HOLD for all of them, a CONFIRM for each."""
     one, = fronts(cluster, user="fixed-window 1M/1h", ip="fixed-window 1M/1h", threads=1)

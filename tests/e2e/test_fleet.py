@@ -479,6 +479,30 @@ def test_leases_members_and_retries_by_module_and_script(front, redises):  # noq
     lease_and_give_back(front(policy(redises(module=None), more=", via: script")))
 
 
+def granted(one, *words, **attributes):
+    """Of `UPTO`, over RESP and over HTTP."""
+    pairs = [word for pair in attributes.items() for word in pair]
+    with one.resp() as r, one.http() as http:
+        if not attributes:
+            body = {"key": "k", "cost": 7, "upto": True, "limits": list(words)}
+            return r.call("SLUICE.CHECK", "k", 7, "UPTO", *words)[7], http.post("/v1/check", body)[2]["granted"]
+        told = http.post("/v1/admit", {"attributes": attributes, "cost": 7, "upto": True})[2]
+        return r.call("SLUICE.ADMIT", 7, "UPTO", *pairs)[8], told["granted"]
+
+
+def test_what_is_granted_where_no_node_decides(front, redises):  # noqa: F811
+    """Where no limit applies, and where one lets requests pass undecided: all. Local counters grant what they have."""
+    redis = redises()
+    one = front(policy(redis, limit("open", "a", on_error="allow"), limit("here", "b", on_error="local"), budget=500))
+    assert granted(one, "unlimited") == granted(one, x="nobody") == (7, 7)
+    redis.kill()
+    assert granted(one, a="x") == (7, 7)
+    assert granted(one, b="x") == (0, 5)  # HTTP was asked first
+    with one.http() as http:
+        body = {"attributes": {"b": "y"}, "cost": 2, "id": "one"}
+        assert [http.post("/v1/admit", body)[2].get("repeated", False) for _ in range(2)] == [False, True]
+
+
 def test_a_policy_with_all_of_them_over_redis(front, redises):  # noqa: F811
     one = front(policy(redises(), limit("jobs", "user", "concurrency 1 lease 60s"),
                        limit("devices", "user", "distinct 2/1h", more=", of: device"),

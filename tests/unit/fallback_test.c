@@ -138,10 +138,30 @@ static void test_local_counters_count(void **state) {
 	free_bed(bed);
 }
 
+/* What the local counters have granted, and whether it had been charged before, is told of the call. */
+static void test_local_counters_tell_what_came_of_it(void **state) {
+	static const struct row row = {SLUICE_CHARGE, {LOCAL}, SLUICE_OK, true, true};
+	struct bed *bed = make_bed(&row);
+	struct sluice_call *call = &bed->call.call;
+	(void)state;
+	call->cost = 5;
+	call->upto = true;
+	call->id = sl_str("again");
+	for (int i = 0; i < 2; i++) {
+		bed->states[0].state = SL_ITEM_FAILED;
+		assert_int_equal(sl_fallback(&bed->remote, bed->store), SLUICE_OK);
+		assert_true(bed->remote.has_outcome);
+		assert_int_equal(call->granted, 2);
+		assert_int_equal(call->repeated, i);
+	}
+	free_bed(bed);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_calls_get),
 		cmocka_unit_test(test_local_counters_count),
+		cmocka_unit_test(test_local_counters_tell_what_came_of_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

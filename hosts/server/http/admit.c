@@ -108,6 +108,8 @@ static void reply_on_error(struct admitting *a, sluice_err err) {
 		return;
 	}
 	a->question.call = (struct sluice_call){
+		.upto = a->question.call.upto,
+		.granted = a->question.call.cost, /* as it passes undecided, all of it */
 		.merged = {.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX},
 	};
 	reply_match(a, &(struct sluice_match){.count = 0});

@@ -76,6 +76,10 @@ static bool decide_locally(struct sl_remote_call *remote, struct sluice_store *s
 		}
 	if (sluice_decide(store, &local) != SLUICE_OK)
 		return false;
+	call->granted = local.granted;
+	call->repeated = local.repeated;
+	call->found = local.found;
+	remote->has_outcome = true;
 	for (uint32_t k = 0; k < local.item_count; k++) {
 		call->each[of[k]] = each[k];
 		call->each[of[k]].index = of[k];

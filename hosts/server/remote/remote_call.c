@@ -234,6 +234,7 @@ static bool take_outcome(struct sl_remote_call *remote, struct sl_group *group, 
 	call->granted = (uint32_t)outcome[0];
 	call->repeated = outcome[1] == 1;
 	call->found = (uint32_t)outcome[2];
+	remote->has_outcome = true;
 	return true;
 }
 
@@ -483,15 +484,20 @@ static void drop_failed(struct sl_remote_call *remote) {
 	}
 }
 
+/* Where limits of one counter were held for at once, one may have too little and others enough: what the counter says
+ * of each is told. If it now says that all admit, it has drained since, and so little was missing. */
 static void end_looked(struct sl_remote_call *remote) {
 	struct sluice_call *call = &remote->call->call;
+	bool drained;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (remote->no_room >> i & 1)
+			sl_decide_bound(&call->each[i], SLUICE_BOUND_ROOM, sl_plan_room_wait(call->items[i].limit));
+	drained = !is_denied(remote);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct sluice_decision *d = &call->each[i];
-		if (remote->no_room >> i & 1)
-			sl_decide_bound(d, SLUICE_BOUND_ROOM, sl_plan_room_wait(call->items[i].limit));
-		if ((remote->denies >> i & 1) == 0 || !d->allowed)
+		if (!drained || (remote->denies >> i & 1) == 0)
 			continue;
-		d->allowed = false; /* it has drained since: so little was missing */
+		d->allowed = false;
 		d->remaining = sl_min(d->remaining, call->cost - 1);
 		d->retry_after_ns = SL_MS_NS;
 		d->delay_ns = 0;
@@ -658,7 +664,7 @@ static void end(struct sl_remote_call *remote, sluice_err err) {
 	bool passes;
 	merge(remote);
 	call->err = err;
-	if (!sl_plan_has_outcome((enum sl_operation)remote->verb, &(struct sl_head){.of = call->id, .upto = call->upto}))
+	if (!remote->has_outcome) /* of what nobody was asked about, and of what passes undecided, all of the cost */
 		call->granted = call->merged.allowed ? call->cost : 0;
 	passes = err == SLUICE_OK ? call->merged.allowed : sl_fallback_passes(remote);
 	for (uint32_t i = 0; i < call->item_count; i++)

@@ -45,7 +45,7 @@ struct sl_remote_call {
 	struct sl_group *groups;
 	uint32_t pending; /* answers or slices waited for */
 	uint8_t verb;     /* enum sl_operation, of the commands under way or after */
-	bool late, asked, was_held;
+	bool late, asked, was_held, has_outcome;
 	bool waited;  /* for a slice, perhaps until its time was over */
 	bool refused; /* a node can't do what the caller asks for himself: a limit in notation, an instant */
 	bool whole;  /* one command, or none: sl_plan_is_whole() */
