@@ -126,8 +126,8 @@ void slr_listen(struct RedisModuleCtx *context);
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 /* What fronts may say here: SLUICE.LEASE without arguments answers it. A module that takes no EXACT yet has an error
- * for that, which is how a front tells. */
-enum { SLR_GRAMMAR = 2 };
+ * for that, which is how a front tells; from 3 on ACQUIRE and RESERVE take UPTO. */
+enum { SLR_GRAMMAR = 3 };
 
 /* One command (docs/design/011-redis.md). Its function reads the arguments, replies once, and returns SLR_REDIS_OK. A
  * malformed call gets an error and changes nothing. */

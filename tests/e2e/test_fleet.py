@@ -479,6 +479,30 @@ def test_leases_members_and_retries_by_module_and_script(front, redises):  # noq
     lease_and_give_back(front(policy(redises(module=None), more=", via: script")))
 
 
+def parts_of_leases(one, jobs):
+    """ADMIT with UPTO by a policy that leases or reserves: what is granted is held; a retry is told the same."""
+    told = []
+    with one.http() as http:
+        for user, cost, token in (("a", 5, "t"), ("a", 4, "t"), ("b", 1, "u"), ("a", 5, "v")):
+            got = http.post("/v1/admit", {"attributes": {"user": user, "job": jobs + user}, "cost": cost, "upto": True,
+                                          "id": token})[2]
+            told.append([got[name] for name in ("allowed", "granted", "remaining")] + [got.get("repeated", False)])
+            told += [[row["name"], row["allowed"], row["remaining"]] for row in got["limits"]]
+    return told
+
+
+def test_parts_of_leases_and_reservations_as_at_one_server(front, redises, server):  # noqa: F811
+    limits = [limit("jobs", "job", "concurrency 3 lease 60s", more=", optional: true"),
+              limit("all", "user", "fixed-window 7/3660d")]
+    reserves = limit("all", "user", "fixed-window 7/3660d", more=", reserve: true")
+    alone = "client-time: true\nlimits:\n"
+    want = parts_of_leases(server(alone + "".join(limits)), "j")
+    assert want[0] == [True, 3, 0, False] and want[3] == [True, 3, 0, True]
+    assert parts_of_leases(front(policy(redises(), *limits)), "j") == want
+    assert parts_of_leases(front(policy(redises(module=None), *limits, more=", via: script")), "j") == want
+    assert parts_of_leases(front(policy(redises(), reserves)), "j") == parts_of_leases(server(alone + reserves), "j")
+
+
 def granted(one, *words, **attributes):
     """Of `UPTO`, over RESP and over HTTP."""
     pairs = [word for pair in attributes.items() for word in pair]

@@ -97,7 +97,6 @@ TABLE = [
     (["PEEK", "k", 1, "ID", "t", WINDOW], "ID is no word of SLUICE.PEEK"),
     (["REFUND", "k", 1, "UPTO", WINDOW], "UPTO is no word of SLUICE.REFUND"),
     (["RESET", "k", "MEMBER", "m", WINDOW], "MEMBER is no word of SLUICE.RESET"),
-    (["ACQUIRE", "k", 1, "UPTO", LEASE], "UPTO is no word of SLUICE.ACQUIRE"),
     (["CHECK", "k", 1, *[WINDOW] * 17], "too many limits: at most 16 in one request"),
     (["CHECK", "k", 1, "9/1m", "10/1x"], "limit 2, column 5: expected a unit of time: ms, s, m, h, d or w, found 'x'"),
     # what an operation can't do

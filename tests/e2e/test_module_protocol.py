@@ -46,7 +46,7 @@ def refusal(client, *words):
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 def test_a_front_asks_what_it_may_say(client):
-    assert client.call("SLUICE.LEASE") == 2
+    assert client.call("SLUICE.LEASE") == 3
     assert client.call("COMMAND", "GETKEYS", "SLUICE.LEASE", "k", "a", 1000, 0, 1, "10/1s") == [b"k"]
     # EXACT, in either case, tells how much the wait was rounded up by: 1/7 s is 142,857,143 ns
     limit = "token-bucket 7/1s burst 1"

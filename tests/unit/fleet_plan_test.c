@@ -155,6 +155,8 @@ static void test_a_whole_call_is_one_command(void **state) {
 		{SL_OP_PEEK, true, "", "p:a : PEEK 7 EXACT UPTO "},
 		{SL_OP_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EXACT ID job 1 "},
 		{SL_OP_RESERVE, false, "job", "p:a : RESERVE 7 3000 EXACT ID job "},
+		{SL_OP_ACQUIRE, true, "job", "p:a : ACQUIRE 7 EXACT UPTO ID job "},
+		{SL_OP_RESERVE, true, "job", "p:a : RESERVE 7 3000 EXACT UPTO ID job "},
 		{SL_OP_RELEASE, false, "job", "p:a : RELEASE job "},
 		{SL_OP_RENEW, false, "job", "p:a : RENEW job "},
 	};
@@ -190,6 +192,10 @@ static void test_a_whole_call_is_one_command(void **state) {
 		text[at - 1] = '\0';
 		snprintf(expected, sizeof expected, "%s%s", rows[i].expected, tail);
 		assert_string_equal(text, expected);
+		if (strstr(text, "E 7 EXACT UPTO") == NULL && strstr(text, "3000 EXACT UPTO") == NULL)
+			assert_int_equal(group->ask.part, 0);
+		else
+			assert_true(sl_bytes_equal(group->ask.words[group->ask.part - 1], sl_str("UPTO")));
 		free(group);
 	}
 }

@@ -165,6 +165,8 @@ void asked_fill(struct asked *asked, const char *verb, const char *key, const ch
 		asked->words[asked->ask.word_count++] = sl_slice(words, len);
 		if (sl_bytes_equal(sl_slice(words, len), sl_str("EXACT")))
 			asked->ask.exact = asked->ask.word_count;
+		if (sl_bytes_equal(sl_slice(words, len), sl_str("UPTO")))
+			asked->ask.part = asked->ask.word_count;
 		words += len + (words[len] == ' ');
 	}
 }

@@ -592,16 +592,20 @@ static void test_the_log_is_bounded(void **state) {
 
 /* ---- what a module knows ---------------------------------------------------------------------------------------- */
 
-/* SLUICE.LEASE without arguments tells; a module of before, which has an error for that, is told EACH. */
-static void test_who_knows_exact(void **state) {
+/* SLUICE.LEASE without arguments tells; a module of before, which has an error for that, is told EACH, and no UPTO of
+ * ACQUIRE. */
+static void test_who_knows_what(void **state) {
 	static const struct {
-		const char *module, *word;
+		const char *module, *words, *word;
 	} rows[] = {
-		{":2\r\n", "EXACT"},
-		{":3\r\n", "EXACT"},
-		{":1\r\n", "EACH"},
-		{"-ERR wrong number of arguments for 'sluice.lease' command\r\n", "EACH"},
-		{"+OK\r\n", "EACH"},
+		{":2\r\n", "1 EXACT 1/1s", "EXACT"},
+		{":3\r\n", "1 EXACT 1/1s", "EXACT"},
+		{":1\r\n", "1 EXACT 1/1s", "EACH"},
+		{"-ERR wrong number of arguments for 'sluice.lease' command\r\n", "1 EXACT 1/1s", "EACH"},
+		{"+OK\r\n", "1 EXACT 1/1s", "EACH"},
+		{":3\r\n", "1 UPTO 1/1s", "UPTO"},
+		{":2\r\n", "1 UPTO 1/1s", "1/1s"},
+		{"+OK\r\n", "1 UPTO 1/1s", "1/1s"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct asked asked;
@@ -611,7 +615,7 @@ static void test_who_knows_exact(void **state) {
 		}
 		peers[0].module = rows[i].module;
 		open_up();
-		asked_now(&world, &asked, "CHECK", "a", "1 EXACT 1/1s", BUDGET_MS);
+		asked_now(&world, &asked, "CHECK", "a", rows[i].words, BUDGET_MS);
 		assert_string_equal(peers[0].last_word, rows[i].word);
 	}
 }
@@ -681,7 +685,7 @@ int main(void) {
 		ON_PEERS(test_what_was_not_sent_is_not_lost),
 		ON_PEERS(test_asking_from_within_an_answer),
 		cmocka_unit_test_setup_teardown(test_closing_from_within_an_answer, begin, end_closed),
-		ON_PEERS(test_who_knows_exact),
+		ON_PEERS(test_who_knows_what),
 		ON_PEERS(test_the_log_is_bounded),
 		cmocka_unit_test(test_who_is_due_first),
 	};

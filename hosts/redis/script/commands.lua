@@ -25,7 +25,7 @@ local function serve(word, keys, args, at, full, outgrown)
 	elseif word == 'reset' then
 		return need('undo').reset(call, keys)
 	elseif word == 'acquire' then
-		call.takes = ' EACH EXACT NEXT MEMBER ID '
+		call.takes = ' EACH EXACT NEXT MEMBER UPTO ID '
 		return need('leasing').acquire(call, keys)
 	elseif word == 'release' or word == 'renew' then
 		return need('leasing').change(call, keys, word == 'renew')

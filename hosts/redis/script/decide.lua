@@ -60,7 +60,7 @@ local function largest(call)
 	for _, item in ipairs(call.items) do
 		if not item.observed and item.limit.kind ~= 'U' then
 			local room = item.v and item.v.room - item.counter.held or 0
-			if item.limit.kind == 'D' then
+			if item.limit.kind == 'D' or item.known then
 				room = item.admits and MOST or 0
 			end
 			most = math.min(most, room)

@@ -25,14 +25,20 @@ local function asks(call)
 	end
 end
 
--- Whether each limit of concurrency that is enforced holds the lease already.
-local function is_held(call)
+-- Whether each limit of concurrency that is enforced holds the lease already; then also what was granted: the cost or,
+-- where the call takes part of it, what those hold.
+local function is_held(call, cost)
 	local leases, known, observed = 0, 0, 0
 	for _, item in ipairs(call.items) do
 		local limit = item.limit
 		if limit.kind == 'N' and not item.tried then
 			item.v = item.v or limit.quota > 0 and counter.view(item.counter, limit, call)
-			local holds = item.v and limit.steps.find(item.v, call.lease) and 1 or 0
+			local at = item.v and limit.steps.find(item.v, call.lease)
+			local holds = at and 1 or 0
+			if at and call.upto then
+				local _, held = struct.unpack('<dI4', item.v.leases, at)
+				cost = math.min(cost, held)
+			end
 			if item.observed then
 				observed = observed + holds
 			else
@@ -40,7 +46,7 @@ local function is_held(call)
 			end
 		end
 	end
-	return known == leases and known + observed > 0
+	return known == leases and known + observed > 0 and cost
 end
 
 -- ACQUIRE cost items
@@ -52,17 +58,17 @@ function leasing.acquire(call, keys)
 	local counters, asked, named = counter.load(call), call.cost, call.id
 	call.id = named or made(call)
 	call.lease = number_of(call.id)
-	local allowed = decide.try_all(call)
-	local repeated = named and is_held(call)
+	local allowed = decide.try_upto(call)
+	local granted = allowed and asked > 0 and call.cost
+	local repeated = named and is_held(call, asked)
 	if repeated then
-		call.cost = 0
+		granted, call.cost = repeated, 0
 		decide.try_all(call)
-	elseif allowed and asked > 0 then
+	elseif granted then
 		decide.charge(call)
 		counter.save(call, counters)
 	end
-	local granted = repeated or allowed and asked > 0
-	return decide.reply(call, {granted and asked or 0, repeated and 1 or 0, 0}, granted and call.id)
+	return decide.reply(call, {granted or 0, repeated and 1 or 0, 0}, granted and call.id)
 end
 
 -- RELEASE id items, RENEW id items: of how many counters the lease was ended or, where it `renews`, lasts anew.

@@ -14,14 +14,13 @@
  *   NOSCRIPT                SCRIPT LOAD, and right after it again */
 #include "hosts/server/cluster/answers.h"
 
+#include "base/math.h"
 #include "hosts/server/cluster/command.h"
 #include "hosts/server/cluster/node.h"
 #include "hosts/server/cluster/nodes_timing.h"
 #include "hosts/server/cluster/topology.h"
 
 #include <stdlib.h>
-
-enum { GRAMMAR_EXACT = 2 }; /* the first whose module knows EXACT (hosts/redis/request.h) */
 
 /* ---- collecting -------------------------------------------------------------------------------------------------- */
 
@@ -240,7 +239,8 @@ static void finish(struct sl_node *node, struct sl_pending_command *pending, slu
 		break;
 	case SL_COMMAND_MODULE:
 		node->has_module = !says(got, "ERR unknown command") && !says(got, "NOAUTH");
-		node->exact = got->count == 1 && got->numbers[0] >= GRAMMAR_EXACT;
+		node->grammar =
+			got->count == 1 && got->numbers[0] > 0 ? (uint8_t)sl_min((uint64_t)got->numbers[0], UINT8_MAX) : 0;
 		break;
 	case SL_COMMAND_ROLE:
 		sl_topology_on_role(node);

@@ -81,7 +81,9 @@ size_t sl_command_ask_bytes(const struct sl_node_ask *ask) {
 	       sl_resp_command_bytes(ask->key_count, ask->keys) + sl_resp_command_bytes(ask->word_count, ask->words);
 }
 
-char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *sha, bool exact) {
+char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *sha, uint8_t grammar) {
+	const bool exact = sha != NULL || grammar >= SL_GRAMMAR_EXACT;
+	const uint32_t without = sha == NULL && grammar < SL_GRAMMAR_PART ? ask->part : 0;
 	if (sha != NULL) {
 		char number[16];
 		snprintf(number, sizeof number, "%u", ask->key_count);
@@ -96,7 +98,7 @@ char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *
 		at = sl_resp_put_bulk(at, sl_str(ask->verb));
 	} else {
 		const size_t len = strlen(ask->verb);
-		at = sl_resp_put_number(at, '*', 1 + !ask->bare + (int64_t)ask->word_count);
+		at = sl_resp_put_number(at, '*', 1 + !ask->bare - (without != 0) + (int64_t)ask->word_count);
 		at = sl_resp_put_number(at, '$', (int64_t)len + 7);
 		memcpy(at, "SLUICE.", 7);
 		memcpy(at + 7, ask->verb, len);
@@ -106,7 +108,8 @@ char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *
 			at = sl_resp_put_bulk(at, ask->keys[0]);
 	}
 	for (uint32_t i = 0; i < ask->word_count; i++)
-		at = sl_resp_put_bulk(at, !exact && i + 1 == ask->exact ? sl_str("EACH") : ask->words[i]);
+		if (i + 1 != without)
+			at = sl_resp_put_bulk(at, !exact && i + 1 == ask->exact ? sl_str("EACH") : ask->words[i]);
 	return at;
 }
 

@@ -154,7 +154,7 @@ bool sl_node_send_now(struct sl_node *node, struct sl_pending_command *pending, 
 	if (at == NULL)
 		return false;
 	const char *sha = node->via == SL_BY_SCRIPT ? node->nodes->scripts[pending->ask->dated].sha : NULL;
-	sl_link_wrote(node->link, (size_t)(sl_command_write_ask(at, pending->ask, sha, sha != NULL || node->exact) - at));
+	sl_link_wrote(node->link, (size_t)(sl_command_write_ask(at, pending->ask, sha, node->grammar) - at));
 	append(node, pending, now);
 	return true;
 }

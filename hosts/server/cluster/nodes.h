@@ -64,6 +64,7 @@ struct sl_node_ask {
 	const struct sluice_bytes *words; /* after the first key; `KEY k` for the others are among them */
 	uint32_t word_count;
 	uint32_t exact;     /* which of the words is EXACT, from 1; 0: none. A node that does not know it is told EACH */
+	uint32_t part;      /* likewise UPTO of ACQUIRE and RESERVE: a node that does not know it decides the whole cost */
 	const struct sl_ask_one *one; /* what the words say, where they say no more than that; else NULL */
 	bool dated;                   /* AT is among the words */
 	bool bare;          /* the words are all that stands after the verb, keys among them */

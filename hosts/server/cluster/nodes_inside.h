@@ -66,7 +66,8 @@ struct sl_node {
 	bool fresh;                         /* has not failed since it became known */
 	bool open;                          /* the circuit is: not asked */
 	bool dirty;                         /* has output to flush */
-	bool has_module, exact;             /* exact: the module knows EXACT */
+	bool has_module;
+	uint8_t grammar;                    /* of the module: what it knows (answers.c) */
 	bool loads[2];                      /* SCRIPT LOAD of nodes->scripts is under way */
 	struct sl_node_place place, leader; /* leader: of a replica; port 0: not known */
 	struct sl_reply reply;

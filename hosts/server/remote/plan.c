@@ -311,20 +311,24 @@ static void say(struct head_writer *w, enum sl_command_word word) {
 	w->words[w->count++] = text_of_word(word);
 }
 
-/* The words after the fields, as far as the verb's form takes them. Returns the place of EXACT, from 1; 0: none. */
-static uint32_t say_words(struct head_writer *w, enum sl_operation verb, uint32_t words, const struct sl_head *head) {
+/* The words after the fields, as far as the verb's form takes them; and in the ask, where those stand that not every
+ * module knows. */
+static void say_words(struct head_writer *w, enum sl_operation verb, uint32_t words, const struct sl_head *head,
+                      struct sl_node_ask *ask) {
 	bool holds = verb == SL_OP_HOLD; /* whose answer is one counter's, and says how much was held */
-	uint32_t exact = 0;
+	ask->exact = ask->part = 0;
 	if (head->dated) {
 		say(w, SL_WORD_AT);
 		w->words[w->count++] = number(&w->text, head->now / SL_MS_NS);
 	}
 	if ((words & SL_SAYS(EXACT)) != 0 && !holds) {
 		say(w, SL_WORD_EXACT);
-		exact = w->count;
+		ask->exact = w->count;
 	}
 	if (holds || (head->upto && (words & SL_SAYS(UPTO)) != 0))
 		say(w, SL_WORD_UPTO);
+	if (head->upto && (verb == SL_OP_ACQUIRE || verb == SL_OP_RESERVE))
+		ask->part = w->count;
 	if (head->of.len != 0 && (words & SL_SAYS(ID)) != 0) {
 		say(w, SL_WORD_ID);
 		w->words[w->count++] = text_of(&w->text, head->of);
@@ -337,7 +341,6 @@ static uint32_t say_words(struct head_writer *w, enum sl_operation verb, uint32_
 		say(w, SL_WORD_BESIDE);
 		w->words[w->count++] = identity(&w->text, head->id);
 	}
-	return exact;
 }
 
 void sl_group_say(struct sl_group *group, enum sl_operation verb, const struct sl_head *head) {
@@ -345,7 +348,7 @@ void sl_group_say(struct sl_group *group, enum sl_operation verb, const struct s
 	struct head_writer w = {.count = 0, .text = sl_out_to(group->head_text, sizeof group->head_text)};
 	for (uint32_t i = 0; i < form->field_count; i++)
 		w.words[w.count++] = field_of(&w.text, form->fields[i], head, group->ticket);
-	group->ask.exact = say_words(&w, verb, form->words | form->fronts, head);
+	say_words(&w, verb, form->words | form->fronts, head, &group->ask);
 	SL_ASSERT(w.count <= SL_HEAD_WORDS_MAX && !w.text.overflow);
 	group->ask.dated = head->dated;
 	group->one.cost = head->cost;
