@@ -849,6 +849,18 @@ def test_variables_in_an_access_log(place):
         r"429 REJECTED one 1 0 \d+ \d+", second)
 
 
+def test_a_path_as_nginx_takes_it(place):
+    """A slash that is written %2F chooses a location, and is none in a path: the location's own path has it."""
+    policy = place.policy("limits:\n  - {name: login, when: {path: /login}, key: [], limit: sliding-log 1/1h}\n")
+    nginx = place.start("""
+        sluice_policy %s;
+        location / { return 404; }
+        location = /login { empty_gif; }
+        location = /own/login { rewrite ^/own(.*) $1 break; sluice_attribute path $uri; empty_gif; }""" % policy)
+    evades, own = "/x%2F..%2Flogin", "/own/x/%2e%2e%2flogin?q"
+    assert [nginx.status(path) for path in ("/login", "/login", evades, own)] == [200, 429, 200, 429]
+
+
 def blocks(language):
     """Of docs/nginx.md."""
     with open(os.path.join(ROOT, "docs", "nginx.md"), encoding="utf-8") as f:
