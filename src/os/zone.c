@@ -7,6 +7,7 @@
  * most: no stranger can fill the table. */
 #include "os/zone.h"
 
+#include "base/math.h"
 #include "base/tzif.h"
 
 #include <dirent.h>
@@ -40,17 +41,13 @@ static const char *folder(void) {
 }
 
 /* All of a regular file, up to FILE_BYTES_MAX; its length, or -1. */
-static ssize_t read_file(const char *path, unsigned char *bytes) {
+static ssize_t read_file(int fd, unsigned char *bytes) {
 	struct stat stat;
 	ssize_t len = 0, got;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe must not hold us up */
-	if (fd < 0)
-		return -1;
 	if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode) || stat.st_size > FILE_BYTES_MAX)
 		len = -1;
 	while (len >= 0 && (got = read(fd, bytes + len, (size_t)(FILE_BYTES_MAX - len))) != 0)
 		len = got > 0 ? len + got : -1;
-	close(fd);
 	return len;
 }
 
@@ -71,40 +68,80 @@ static int32_t add(struct sluice_bytes name, struct sluice_bytes file, struct sl
 	return number;
 }
 
-int32_t sl_zone_read(struct sluice_bytes name) {
-	char path[PATH_BYTES];
+static int32_t read_and_add(struct sluice_bytes name, int fd) {
 	struct {
 		unsigned char file[FILE_BYTES_MAX];
 		struct sl_shift shifts[SL_SHIFTS_MAX];
-	} * room;
+	} *room = malloc(sizeof *room);
 	int32_t number = -1;
-	ssize_t len;
-	int written;
-	if (!is_name(name))
-		return -1;
-	written = snprintf(path, sizeof path, "%s/%.*s", folder(), (int)name.len, (const char *)name.data);
-	if (written < 0 || (size_t)written >= sizeof path)
-		return -1;
-	room = malloc(sizeof *room);
 	if (room == NULL)
 		return -1;
-	len = read_file(path, room->file);
+	ssize_t len = read_file(fd, room->file);
 	if (len >= 0)
 		number = add(name, sl_slice(room->file, (size_t)len), room->shifts);
 	free(room);
 	return number;
 }
 
+int32_t sl_zone_read(struct sluice_bytes name) {
+	char path[PATH_BYTES];
+	int32_t number;
+	int written, fd;
+	if (!is_name(name))
+		return -1;
+	written = snprintf(path, sizeof path, "%s/%.*s", folder(), (int)name.len, (const char *)name.data);
+	if (written < 0 || (size_t)written >= sizeof path)
+		return -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe must not hold us up */
+	if (fd < 0)
+		return -1;
+	number = read_and_add(name, fd);
+	close(fd);
+	return number;
+}
+
 /* ---- all names --------------------------------------------------------------------------------------------------- */
 
-static char **names;
-static size_t name_count;
+static struct name {
+	char text[SL_ZONE_NAME_MAX], small[SL_ZONE_NAME_MAX]; /* in lower case */
+} *names;
+
+/* All of a name, or the last part of one that has several, in lower case. Those of one length are a chain: a stranger's
+ * name is held against few of them, and most of these are told from it by their ends. */
+static struct spelling {
+	uint16_t name, next; /* of the chain; NO_SPELLING: it ends */
+	uint8_t from;        /* where it begins in the name */
+	char first, last;
+} *spellings;
+enum { NO_SPELLING = UINT16_MAX };
+static uint16_t chains[SL_ZONE_NAME_MAX]; /* by length: the first */
+static size_t name_count, spelling_count;
 static pthread_once_t listed = PTHREAD_ONCE_INIT;
 
-static void keep_name(const char *name) {
-	char *copy = name_count < NAMES_MAX ? strdup(name) : NULL;
-	if (copy != NULL)
-		names[name_count++] = copy;
+static void make_small(struct sluice_bytes text, char *small) {
+	const char *p = text.data;
+	for (size_t i = 0; i < text.len; i++)
+		small[i] = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] + 32) : p[i];
+}
+
+static void keep_spelling(size_t from, size_t len) {
+	const char *small = names[name_count].small + from;
+	spellings[spelling_count] =
+		(struct spelling){(uint16_t)name_count, chains[len], (uint8_t)from, small[0], small[len - 1]};
+	chains[len] = (uint16_t)spelling_count++;
+}
+
+static void keep_name(const char *text) {
+	size_t len = strlen(text);
+	const char *slash = strrchr(text, '/');
+	if (name_count == NAMES_MAX)
+		return;
+	memcpy(names[name_count].text, text, len + 1);
+	make_small(sl_slice(text, len), names[name_count].small);
+	keep_spelling(0, len);
+	if (slash != NULL)
+		keep_spelling((size_t)(slash + 1 - text), strlen(slash + 1));
+	name_count++;
 }
 
 static void list_folder(const char *under, int depth) {
@@ -129,8 +166,10 @@ static void list_folder(const char *under, int depth) {
 }
 
 static void list_all(void) {
+	memset(chains, 0xff, sizeof chains);
 	names = malloc(NAMES_MAX * sizeof *names);
-	if (names != NULL)
+	spellings = malloc((size_t)2 * NAMES_MAX * sizeof *spellings);
+	if (names != NULL && spellings != NULL)
 		list_folder("", 0);
 }
 
@@ -140,50 +179,63 @@ int32_t sl_zone_read_hash(uint64_t hash) {
 		return number;
 	pthread_once(&listed, list_all);
 	for (size_t i = 0; i < name_count; i++)
-		if (sl_zone_hash(sl_str(names[i])) == hash)
-			return sl_zone_read(sl_str(names[i]));
+		if (sl_zone_hash(sl_str(names[i].text)) == hash)
+			return sl_zone_read(sl_str(names[i].text));
 	return -1;
 }
 
-static char lower(char c) {
-	return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
-/* Whether two names differ, but for case, in one place by at most two letters: a slip of the finger. */
-static bool is_slip(struct sluice_bytes name, const char *known) {
-	const char *p = name.data;
-	size_t len = strlen(known), front = 0, back = 0, shorter = name.len < len ? name.len : len;
-	while (front < shorter && lower(p[front]) == lower(known[front]))
+/* Whether two texts differ in one place by at most two letters: a slip of the finger. They have 5 letters at least, the
+ * other one 3, and their lengths differ by 2 at most: so one of their ends is the same, and where it is but one, all to
+ * within two letters of the other. */
+static bool is_slip(struct sluice_bytes name, struct sluice_bytes known) {
+	const char *p = name.data, *q = known.data, *p_end = p + name.len, *q_end = q + known.len;
+	size_t front = 0, back = 0, shorter = sl_min(name.len, known.len), alike = sl_max(name.len, known.len) - 2;
+	if (p_end[-1] != q_end[-1])
+		return *p == *q && memcmp(p, q, alike) == 0;
+	if (*p != *q)
+		return memcmp(p_end - alike, q_end - alike, alike) == 0;
+	while (front < shorter && p[front] == q[front])
 		front++;
-	while (back < shorter - front && lower(p[name.len - 1 - back]) == lower(known[len - 1 - back]))
+	while (back < shorter - front && p[name.len - 1 - back] == q[known.len - 1 - back])
 		back++;
-	return name.len - front - back <= 2 && len - front - back <= 2;
+	return name.len - front - back <= 2 && known.len - front - back <= 2;
 }
 
-static bool is_same(struct sluice_bytes name, const char *known) {
-	return sl_bytes_equal_nocase(name, known);
-}
-
-/* Looks for a name by all of it, then by its last part, as Berlin. */
-static const char *guess(struct sluice_bytes name, bool (*fits)(struct sluice_bytes name, const char *known)) {
-	const char *by_part = NULL;
-	for (size_t i = 0; i < name_count; i++) {
-		const char *part = strrchr(names[i], '/');
-		if (fits(name, names[i]))
-			return names[i];
-		if (part != NULL && by_part == NULL && fits(name, part + 1))
-			by_part = names[i];
+/* Looks among the spellings of one length for a name in lower case: for itself, or (`slips`, where it has 5 letters at
+ * least) for one a slip away, which has one of its ends. The name, or NULL; else *by_part is one whose last part it is,
+ * as berlin. */
+static const char *guess_among(struct sluice_bytes name, size_t len, bool slips, const char **by_part) {
+	const char *p = name.data;
+	for (size_t i = chains[len]; i != NO_SPELLING; i = spellings[i].next) {
+		const struct spelling *one = &spellings[i];
+		const struct name *known = &names[one->name];
+		bool first = one->first == p[0], last = one->last == p[name.len - 1];
+		struct sluice_bytes small = {known->small + one->from, len};
+		if (!(first || last) || !(slips ? is_slip(name, small) : sl_bytes_equal(name, small)))
+			continue;
+		if (one->from == 0)
+			return known->text;
+		*by_part = known->text;
 	}
-	return by_part;
+	return NULL;
+}
+
+static const char *guess(struct sluice_bytes name) {
+	const char *by_part = NULL, *found = guess_among(name, name.len, false, &by_part);
+	if (found != NULL || by_part != NULL || name.len < 5)
+		return found != NULL ? found : by_part;
+	for (size_t len = name.len - 2; len <= name.len + 2 && len < SL_ZONE_NAME_MAX && found == NULL; len++)
+		found = guess_among(name, len, true, &by_part);
+	return found != NULL ? found : by_part;
 }
 
 const char *sl_zone_guess(struct sluice_bytes name) {
-	const char *found;
+	char small[SL_ZONE_NAME_MAX];
 	if (name.len < 3 || name.len >= SL_ZONE_NAME_MAX)
 		return NULL;
 	pthread_once(&listed, list_all);
-	found = guess(name, is_same);
-	return found != NULL || name.len < 5 ? found : guess(name, is_slip);
+	make_small(name, small);
+	return guess(sl_slice(small, name.len));
 }
 
 void sl_zone_use_host(void) {

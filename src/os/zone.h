@@ -14,7 +14,7 @@ int32_t sl_zone_read(struct sluice_bytes name);
 /* The same by sl_zone.hash. The first call that finds nothing known lists the folder: some ms, once. */
 int32_t sl_zone_read_hash(uint64_t hash);
 
-/* The name of a zone of the host's that is nearly this one; NULL: none is. Lists the folder, once. */
+/* The name of a zone of the host's that is nearly this one; NULL: none is. Some us; lists the folder, once. */
 const char *sl_zone_guess(struct sluice_bytes name);
 
 #endif
