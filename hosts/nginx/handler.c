@@ -127,8 +127,10 @@ static bool keep_lines(ngx_http_request_t *r, struct sl_nginx_kept *kept, const 
 	uint32_t forms = place->policy != NULL ? sl_policy_settings(place->policy->policy)->forms : SL_FORM_DRAFT10;
 	size_t room = sl_nginx_headers_room(answer);
 	char few[LINES_BYTES], *memory = few;
-	if (!place->headers || answer->call.item_count == 0)
+	if (answer->call.item_count == 0)
 		return true;
+	if (!place->headers)
+		forms = 0; /* Retry-After is of no form */
 	if (room > sizeof few)
 		memory = ngx_pnalloc(r->pool, room);
 	if (memory == NULL)

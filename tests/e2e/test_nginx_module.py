@@ -295,6 +295,17 @@ def test_places_inherit_as_everywhere_in_nginx(place):
     assert status == 503 and json.loads(body)["status"] == 503 and "retry-after" not in headers
 
 
+def test_without_headers_a_denial_still_says_when(place):
+    policy = place.policy("headers: none\nlimits:\n  - {name: a, key: [], limit: sliding-log 1/1h}\n")
+    nginx = place.start("""
+        location /directive { sluice_limit sliding-log 1/1h key=a; sluice_headers off; empty_gif; }
+        location /policy { sluice_policy %s; empty_gif; }""" % policy)
+    for path in ("/directive", "/policy"):
+        passed, denied = nginx.ask(path), nginx.ask(path)
+        assert (passed[0], denied[0], denied[1]["retry-after"]) == (200, 429, "3600"), denied
+        assert not any("ratelimit" in name for name in (*passed[1], *denied[1])) and "retry-after" not in passed[1]
+
+
 def test_a_dry_run_counts_tells_the_log_and_denies_nobody(place):
     nginx = place.start(limited("sliding-log 1/1h key=a", more="sluice_dry_run on; sluice_log_level warn;"
                                 "add_header X-Status $sluice_status;"))
