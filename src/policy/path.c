@@ -1,9 +1,9 @@
 /* Two spellings of one path must be one path here, or a client picks the spelling that no limit knows.
  *
- * One pass, left to right, in RFC 3986's order: decode (6.2.2.2), then look at segments (6.2.2.3). A segment is judged
- * when its end is met: "." goes, ".." takes the segment before it along. Slashes are joined before dot segments are
- * resolved, as servers do it: /a//../b is /b. Segments that have no room in the key are only counted, so that as many
- * ".." after them bring back what stands before them.
+ * One pass, left to right, in RFC 3986's order: decode (6.2.2.2; what stays encoded has digits in upper case, 6.2.2.1),
+ * then look at segments (6.2.2.3). A segment is judged when its end is met: "." goes, ".." takes the segment before it
+ * along. Slashes are joined before dot segments are resolved, as servers do it: /a//../b is /b. Segments that have no
+ * room in the key are only counted, so that as many ".." after them bring back what stands before them.
  *
  * Invariants: out[0..len) is normal, and what is written never overtakes what is read, so that out may be the input.
  * All that ".." removes was written once: O(n). What comes out is what comes out of it again: nothing is decoded that a
@@ -23,17 +23,22 @@ static int hex_digit(unsigned char c) {
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* Does a percent-encoded character stand at the start of the text? */
+static bool is_code(const unsigned char *p, size_t len) {
+	return p[0] == '%' && len >= 3 && hex_digit(p[1]) >= 0 && hex_digit(p[2]) >= 0;
+}
+
 /* The character at the start of the text, decoded where that is ours to do; how many bytes it took is in *used. `last`
  * are the two before it, as they were written. */
 static char decode(const unsigned char *p, size_t len, const char last[2], size_t *used) {
 	*used = 1;
-	if (p[0] != '%' || len < 3 || last[0] == '%' || last[1] == '%')
+	if (!is_code(p, len) || last[0] == '%' || last[1] == '%')
 		return (char)p[0];
-	int high = hex_digit(p[1]), low = hex_digit(p[2]);
-	if (high < 0 || low < 0 || !is_unreserved((unsigned char)(high << 4 | low)))
+	unsigned char decoded = (unsigned char)(hex_digit(p[1]) << 4 | hex_digit(p[2]));
+	if (!is_unreserved(decoded))
 		return (char)p[0];
 	*used = 3;
-	return (char)(high << 4 | low);
+	return (char)decoded;
 }
 
 /* "http://host" in front of a path, as clients of a proxy write it: its length, or 0. */
@@ -79,9 +84,15 @@ static void remove_last(struct path *path) {
 static void add_segment(struct path *path, const unsigned char *p, size_t bytes, bool slash) {
 	const bool fits = path->deep == 0;
 	char last[2] = {0}, first[2] = {0};
-	size_t len = 0, used;
+	size_t len = 0, used, digits = 0; /* to come of a character that stays encoded */
 	for (size_t at = 0; at < bytes; at += used, len++) {
 		char c = decode(p + at, bytes - at, last, &used);
+		if (digits != 0) {
+			digits--;
+			c = c >= 'a' ? (char)(c - 32) : c;
+		} else if (used == 1 && is_code(p + at, bytes - at)) {
+			digits = 2;
+		}
 		last[0] = last[1];
 		last[1] = c;
 		if (len < 2)
