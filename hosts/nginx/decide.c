@@ -210,9 +210,9 @@ enum sl_nginx_end sl_nginx_decide(struct sl_nginx_answer *answer, const struct s
 		choose_body(answer, ask);
 		return SL_NGINX_DENIED;
 	}
-	if (sl_is_held_up(answer->err) && !ask->last)
+	if (sl_is_held_up(answer->err) && !ask->last && !ask->hurried)
 		return SL_NGINX_HELD_UP;
-	if (sl_is_held_up(answer->err)) /* others are not to wait for it until it has moved */
+	if (sl_is_held_up(answer->err) && ask->last) /* others are not to wait for it until it has moved */
 		sl_stall_give_up(ask->store, answer->err);
 	return fall_back(answer, ask);
 }

@@ -31,7 +31,8 @@ struct sl_nginx_ask {
 	const struct sl_nginx_limit *limits;
 	uint32_t limit_count; /* at most SLUICE_ITEMS_MAX */
 	bool denies_on_error; /* what `limits` say while the store can't answer; a policy's limits say it each */
-	bool last;            /* whoever is held up now is not asked again */
+	bool last;            /* whoever is held up now is not asked again: he has waited as long as anybody does */
+	bool hurried;         /* nor if he has not waited at all */
 };
 
 enum sl_nginx_end {

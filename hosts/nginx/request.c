@@ -182,7 +182,8 @@ ngx_int_t sl_nginx_request_ask(ngx_http_request_t *r, struct sl_nginx_place *pla
 	                             .policy = place->policy != NULL ? place->policy->policy : NULL,
 	                             .header = sl_nginx_header,
 	                             .data = &r->headers_in.headers,
-	                             .denies_on_error = place->on_error == SL_NGINX_DENY};
+	                             .denies_on_error = place->on_error == SL_NGINX_DENY,
+	                             .hurried = place->dry_run};
 	if (ask->policy != NULL && !collect(ask, r, place))
 		return NGX_ERROR;
 	if (place->rules == NULL)

@@ -775,17 +775,21 @@ def test_a_process_that_is_stopped_holds_up_its_own_counters_only(place, neighbo
     """It sits on the lock of one key: who needs it waits, without the worker; then on-error; all others are decided."""
     nginx = place.start("""
         location /open { sluice_limit 100/1h key=$arg_k; add_header X-S $sluice_status; empty_gif; }
-        location /closed { sluice_limit 100/1h key=$arg_k; sluice_on_error deny; empty_gif; }""")
+        location /closed { sluice_limit 100/1h key=$arg_k; sluice_on_error deny; empty_gif; }
+        location /dry { sluice_limit 100/1h key=$arg_k; sluice_dry_run on; add_header X-S $sluice_status;
+                        empty_gif; }""")
     assert nginx.status("/open?k=held") == 200
     free = keys_elsewhere(neighbour_bin, place.file, "free", 50, "100/1h", "held")
     neighbour = Neighbour(neighbour_bin, place.file, "held")
     try:
-        waiting = []
+        assert nginx.ask("/dry?k=held")[1]["x-s"] == "ERROR"  # at once, for a dry run delays nobody; the next one waits
+        waiting, asked = [], time.monotonic()
         thread = threading.Thread(target=lambda: waiting.append(nginx.ask("/open?k=held")))
         thread.start()
         for key in free:
             assert nginx.ask("/open?k=" + key)[1]["x-s"] == "PASSED"
         thread.join(DEADLINE_S)
+        assert time.monotonic() - asked > 0.9
         assert waiting[0][0] == 200 and waiting[0][1]["x-s"] == "ERROR" and "ratelimit" not in waiting[0][1]
         status, headers, body = nginx.ask("/closed?k=held")  # at once now: it is known to be stopped
         assert status == 503 and headers["retry-after"] == "1"
