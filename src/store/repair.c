@@ -25,6 +25,7 @@
 
 enum { TAKEN = 1, KEPT = 4, WITHIN = 5 };
 #define WRITTEN_BACK_NS ((sluice_ns)1 << 36) /* 69 s: how much older one page may be than another, and then some */
+#define LATEST_MOST_NS (UINT64_MAX - 2 * SL_LATEST_STEP_NS) /* the header can say that it is later than that */
 
 static void wipe_marks(struct sluice_store *store) {
 	for (uint64_t unit = 0; unit < store->unit_count; unit++)
@@ -126,7 +127,9 @@ static void repair_page(struct sluice_store *store, struct sl_page *page, struct
 
 void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
 	sluice_ns latest = sl_latest_read(store->header->latest_charge, store->secret); /* 0: none yet, or damaged */
-	*found = (struct sl_repair){.latest_ns = latest != 0 ? sl_ns_plus(latest, WRITTEN_BACK_NS) : UINT64_MAX};
+	*found = (struct sl_repair){.latest_ns = LATEST_MOST_NS};
+	if (latest != 0)
+		found->latest_ns = sl_min(sl_ns_plus(latest, WRITTEN_BACK_NS), LATEST_MOST_NS);
 	wipe_marks(store);
 	for (uint64_t p = 0; p < store->page_count; p++)
 		repair_page(store, &store->pages[p], found);

@@ -97,7 +97,7 @@ struct sl_repair {
 	uint64_t overrides, override_units; /* of those, quotas of keys' own, and what their blocks take */
 	sluice_ns until_ns;  /* of what is kept beside counters, the last end */
 	sluice_ns last_ns;   /* of the latest charge that was kept, about */
-	sluice_ns latest_ns; /* past which a charge is torn; UINT64_MAX where the arena does not say */
+	sluice_ns latest_ns; /* past which a charge is torn; near the end of time where the arena does not say */
 };
 
 /* Makes an arena whole after a crash, a power cut or damage: frees all locks, drops what is torn, builds spill bits,

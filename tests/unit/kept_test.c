@@ -174,6 +174,28 @@ static void so_does_what_the_header_has_not_heard_of(void **state) {
 	free(copy.header);
 }
 
+/* The word that tells the latest charge may be damaged. Any may have been made then, but for those at the end of time,
+ * than which no word could tell a later one. */
+static void so_does_all_where_the_latest_is_not_known(void **state) {
+	struct sluice_store *store = *state;
+	struct sl_repair found;
+	assert_true(ASK(store, SLUICE_CHARGE, 0, 5, .lines = {{"9/1h"}, {"9/2h"}}).d.allowed);
+	store->header->latest_charge ^= 1;
+	assert_true(sl_store_latest_charge(store) == UINT64_MAX);
+	struct sluice_store copy = made_whole(store, &found);
+	assert_true(found.counters == 2 && found.dropped == 0);
+	free(copy.header);
+	for (uint64_t at = 0, met = 0; met == 0; at++) {
+		struct sl_bucket *bucket = &store->pages[at / SL_PAGE_BUCKETS].buckets[at % SL_PAGE_BUCKETS];
+		met = bucket->slots[0].tag != 0;
+		bucket->states[0][0] = met ? UINT64_MAX : 0;
+	}
+	copy = made_whole(store, &found);
+	assert_true(found.counters == 1 && found.dropped == 1);
+	assert_true(sl_store_latest_charge(&copy) > found.last_ns && sl_store_latest_charge(&copy) != UINT64_MAX);
+	free(copy.header);
+}
+
 /* A quota of a key's own, the last that anybody wrote. */
 static void so_does_a_quota_of_a_key(void **state) {
 	struct sluice_limit of = ask_limit("9/1m"), own = ask_limit("20/1m");
@@ -388,6 +410,7 @@ int main(void) {
 		TEST(so_does_what_is_reserved),
 		TEST(what_is_torn_is_dropped_and_counted),
 		TEST(so_does_what_the_header_has_not_heard_of),
+		TEST(so_does_all_where_the_latest_is_not_known),
 		TEST(so_does_a_quota_of_a_key),
 		TEST(so_is_what_was_forgotten),
 		TEST(what_is_committed_leaves_a_counter),

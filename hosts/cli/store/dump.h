@@ -54,9 +54,15 @@ static inline uint64_t sl_dump_check(uint64_t before, uint64_t bytes, uint64_t c
 	return sl_siphash(key, words, 2, body, 1, 3);
 }
 
-/* Writes a dump of a store beside its users to a descriptor. SL_GO_ON with *counters, or SL_EXIT_FAILED after saying
+/* What became of a store's counters. */
+struct sl_dump_figures {
+	uint64_t counters; /* dumped */
+	uint64_t torn;     /* left out, as no store could have them */
+};
+
+/* Writes a dump of a store beside its users to a descriptor. SL_GO_ON with *figures, or SL_EXIT_FAILED after saying
  * why. */
-int sl_dump_write(const struct sl_verb *verb, struct sluice_store *store, int fd, uint64_t *counters);
+int sl_dump_write(const struct sl_verb *verb, struct sluice_store *store, int fd, struct sl_dump_figures *figures);
 
 struct sl_dump_options {
 	uint64_t bytes;   /* of the new store; 0: as it was */

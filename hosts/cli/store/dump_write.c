@@ -12,7 +12,8 @@ struct writer {
 	int fd;
 	unsigned char *data; /* of the frame, after its three words */
 	size_t len, capacity;
-	uint64_t count, total, check;
+	uint64_t count, total, torn, check;
+	const struct sluice_store *store;
 	bool failed;  /* no memory */
 	bool held_up; /* by a process that is stopped: a dump without its counters would be none */
 };
@@ -50,9 +51,18 @@ static bool reserve(struct writer *writer, size_t more) {
 	return true;
 }
 
+/* What no call has written, and a first opener would drop: a load would refuse all of the dump for it. */
+static bool is_torn(const struct writer *writer, const struct sl_entry *entry) {
+	return (entry->tag & SL_LIFE_FRESH) > SL_LIFE_CODE_MAX || entry->state[0] > sl_store_latest_charge(writer->store);
+}
+
 /* One counter, its home locked: copied, not written. */
 static bool take(void *context, const struct sl_entry *entry) {
 	struct writer *writer = context;
+	if (is_torn(writer, entry)) {
+		writer->torn++;
+		return true;
+	}
 	size_t padded = (entry->block_bytes + 7) / 8 * 8;
 	const uint64_t words[SL_DUMP_RECORD_WORDS] = {entry->hash, entry->tag, entry->state[0], entry->state[1],
 	                                              entry->block_bytes};
@@ -120,11 +130,11 @@ static bool write_dump(struct writer *writer, struct sluice_store *store) {
 	return (writer->count == 0 || end_frame(writer)) && write_end(writer, store);
 }
 
-int sl_dump_write(const struct sl_verb *verb, struct sluice_store *store, int fd, uint64_t *counters) {
-	struct writer writer = {.fd = fd};
+int sl_dump_write(const struct sl_verb *verb, struct sluice_store *store, int fd, struct sl_dump_figures *figures) {
+	struct writer writer = {.fd = fd, .store = store};
 	bool fine = write_dump(&writer, store);
 	int number = writer.failed ? ENOMEM : errno;
-	*counters = writer.total;
+	*figures = (struct sl_dump_figures){writer.total, writer.torn};
 	free(writer.data);
 	if (writer.held_up)
 		return sl_ask_fail_busy(verb, "the store");

@@ -160,29 +160,36 @@ static int run_resize(const struct job *job) {
 /* ---- dump, load ------------------------------------------------------------------------------------------------ */
 
 /* A file is replaced when its new content is whole; a device or a pipe is written to. */
-static int dump_to_file(const struct job *job, struct sluice_store *store, uint64_t *counters) {
+static int dump_to_file(const struct job *job, struct sluice_store *store, struct sl_dump_figures *figures) {
 	struct sl_part part;
 	struct stat found;
 	if (stat(job->output, &found) == 0 && !S_ISREG(found.st_mode)) {
 		int fd = open(job->output, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 		if (fd < 0)
 			return sl_cli_fail(job->verb, "%s: %s", job->output, strerror(errno));
-		int status = sl_dump_write(job->verb, store, fd, counters);
+		int status = sl_dump_write(job->verb, store, fd, figures);
 		close(fd);
 		return status;
 	}
 	int status = sl_part_begin(job->verb, &part, job->output);
 	if (status == SL_GO_ON)
-		status = sl_dump_write(job->verb, store, part.fd, counters);
+		status = sl_dump_write(job->verb, store, part.fd, figures);
 	if (status == SL_GO_ON)
 		return sl_part_finish(job->verb, &part, true);
 	sl_part_drop(&part);
 	return status;
 }
 
+static void tell_dumped(const struct sl_dump_figures *figures) {
+	fprintf(stderr, "sluice store: dumped %" PRIu64 " counter%s", figures->counters, figures->counters == 1 ? "" : "s");
+	if (figures->torn != 0)
+		fprintf(stderr, ", left out %" PRIu64 " as torn", figures->torn);
+	fputc('\n', stderr);
+}
+
 static int run_dump(const struct job *job) {
 	struct sl_file_id from, to;
-	uint64_t counters = 0;
+	struct sl_dump_figures figures = {0};
 	if (job->output == NULL && isatty(STDOUT_FILENO))
 		return sl_cli_misuse(job->verb, "a dump is not text: send it to a file, or name one with -o OUT");
 	if (job->output != NULL && sl_file_id_at(job->file, &from) == 0 && sl_file_id_at(job->output, &to) == 0 &&
@@ -191,11 +198,11 @@ static int run_dump(const struct job *job) {
 	struct sluice_store *store = sl_store_open_existing(job->verb, job->file);
 	if (store == NULL)
 		return SL_EXIT_FAILED;
-	int status = job->output != NULL ? dump_to_file(job, store, &counters)
-	                                 : sl_dump_write(job->verb, store, STDOUT_FILENO, &counters);
+	int status = job->output != NULL ? dump_to_file(job, store, &figures)
+	                                 : sl_dump_write(job->verb, store, STDOUT_FILENO, &figures);
 	sluice_store_close(store);
 	if (status == SL_GO_ON)
-		fprintf(stderr, "sluice store: dumped %" PRIu64 " counter%s\n", counters, counters == 1 ? "" : "s");
+		tell_dumped(&figures);
 	return status == SL_GO_ON ? SL_EXIT_FINE : status;
 }
 
