@@ -164,6 +164,19 @@ def test_denials_are_remembered(front, redises):  # noqa: F811
         assert metric(one, "sluice_fleet_decisions_total", way="known") >= 30 - asked
 
 
+@pytest.mark.parametrize("words", [(), ("ID", "retried")], ids=["plain", "whole"])
+def test_what_is_charged_here_is_left_of_no_denial(front, redises, words):  # noqa: F811
+    """A larger cost that was denied before is denied with what is left now, and for as long as it is."""
+    one = front(policy(redises()))
+    with one.resp() as r:
+        assert r.call("SLUICE.CHECK", "k", 1, "sliding-log 6/1h")[2] == 5
+        assert r.call("SLUICE.CHECK", "k", 6, "sliding-log 6/1h")[2] == 5
+        assert r.call("SLUICE.CHECK", "k", 9, "sliding-log 6/1h")[2] == 5
+        assert r.call("SLUICE.CHECK", "k", 4, *words, "sliding-log 6/1h")[2] == 1
+        assert r.call("SLUICE.CHECK", "k", 6, "sliding-log 6/1h")[2] == 1
+        assert r.call("SLUICE.CHECK", "k", 9, "sliding-log 6/1h")[2] == 1
+
+
 def test_a_remembered_denial_says_when_remaining_grows(front, redises):  # noqa: F811
     """Whoever asked first did not want to know it; who asks next does, as the headers of HTTP do."""
     redis = redises()

@@ -1,9 +1,9 @@
 /* Denials that still hold. A denial changes nothing, so the same cost is denied until its retry_after is over, and can
  * be told so here, with the waits counted down: for the retries of those who don't wait no command is sent.
  *
- * What others give back (refunds, resets) is not known here, so a denial is remembered for SL_DENIAL_CACHE_NS_MAX at
- * most; what this front gives back forgets it. A larger cost is denied as well, but for longer, which only the counter
- * can say: it is asked.
+ * What others charge or give back is not known here, so a denial is remembered for SL_DENIAL_CACHE_NS_MAX at most; what
+ * this front charges or gives back at a node forgets it. A larger cost is denied as well, but for longer, which only
+ * the counter can say: it is asked.
  *
  * Bounded: sets of four, the entry that ends first makes room. Time is passed in. */
 #ifndef SL_DENIAL_CACHE_H

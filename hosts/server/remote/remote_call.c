@@ -80,14 +80,27 @@ static void note_denial(struct sl_remote_call *remote, uint32_t i, sluice_ns now
 		sl_denial_cache_add(fleet_of(remote)->denials, remote->items[i].tag, remote->call->call.cost, d, now);
 }
 
+/* What this front has changed in a counter makes what it knows of it wrong: other costs are denied with less left, and
+ * for longer. Not what it knows by another quota for the same counter, which ends within a second. */
+static void forget_denials(struct sl_remote_call *remote, uint32_t i) {
+	const struct sluice_item *item = &remote->call->call.items[i];
+	struct sl_fleet *fleet = fleet_of(remote);
+	uint64_t tag = remote->items[i].tag;
+	sl_denial_cache_forget(fleet->denials, tag != 0 ? tag : sl_item_tag(fleet->secret, item->limit, item->key));
+}
+
 static void take_each(struct sl_remote_call *remote, struct sl_group *group, const int64_t *numbers, uint32_t count) {
 	uint32_t stride = sl_plan_stride(count, group->item_count);
+	bool changes =
+		sl_operation_is(remote->verb, SL_OPS_CHARGING | SL_OP_BIT(REFUND) | SL_OP_BIT(COMMIT) | SL_OP_BIT(CONFIRM));
 	struct sluice_call *call = &remote->call->call;
 	sluice_ns now = sl_loop_now(fleet_of(remote)->loop);
 	for (uint32_t k = 0; k < group->item_count; k++) {
 		uint8_t i = group->positions[k];
 		call->each[i] = sl_plan_decision(numbers + (size_t)stride * k, stride, i);
 		remote->items[i].state = SL_ITEM_ANSWERED;
+		if (changes && call->each[i].allowed)
+			forget_denials(remote, i);
 		note_denial(remote, i, now);
 	}
 }
