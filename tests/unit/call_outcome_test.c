@@ -327,6 +327,35 @@ static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	server_close(server);
 }
 
+/* Of a call that was decided without some limits, whose nodes are away, these are errors, whatever on-error says. */
+static void test_a_limit_that_nobody_decided_is_an_error_of_its_own(void **state) {
+	(void)state;
+	struct server *server = server_open("near-limit: 99%\n"
+	                                    "limits:\n"
+	                                    "  - {name: a, key: user, limit: 100/1m}\n"
+	                                    "  - {name: b, key: user, limit: 100/1m}\n"
+	                                    "  - {name: c, key: user, limit: 100/1m, observe: true}\n");
+	admit(server, "ann", 1);
+	struct sl_undecided undecided = {.items = 2, .failed = 6};
+	const struct sl_call_outcome outcome = {.call = &server->call,
+	                                        .positions = server->match.position,
+	                                        .shown = server->match.count,
+	                                        .candidate_of = server->of,
+	                                        .transport = SL_TRANSPORT_HTTP,
+	                                        .undecided = &undecided};
+	sl_call_outcome_settle(&server->context, &outcome);
+	ASSERT_ROW(server, "a", 2, 0, 0, 0, 2);
+	ASSERT_ROW(server, "b", 1, 0, 0, 0, 1);
+	ASSERT_ROW(server, "c", 1, 0, 0, 0, 1);
+	for (const char *name = "b"; *name != '\0'; name = *name == 'b' ? "c" : "") {
+		assert_int_equal(row(server, name).decisions[SL_TRANSPORT_HTTP][SL_VERDICT_ERROR], 1);
+		assert_int_equal(row(server, name).near, 1); /* of the first request */
+	}
+	assert_int_equal(row(server, "b").undecided, 1);
+	assert_int_equal(row(server, "c").undecided, 0); /* it lets all pass */
+	server_close(server);
+}
+
 /* ---- staggering -------------------------------------------------------------------------------------------------- */
 
 static void test_only_limits_that_say_so_are_staggered(void **state) {
@@ -464,6 +493,7 @@ int main(void) {
 		cmocka_unit_test(test_notation_is_counted_once_by_who_decided),
 		cmocka_unit_test(test_bounds_are_counted_by_name),
 		cmocka_unit_test(test_what_cannot_be_decided_is_an_error_of_each),
+		cmocka_unit_test(test_a_limit_that_nobody_decided_is_an_error_of_its_own),
 		cmocka_unit_test(test_only_limits_that_say_so_are_staggered),
 		cmocka_unit_test(test_the_merged_answer_follows_a_staggered_wait),
 		cmocka_unit_test(test_candidates_change_no_decision_and_no_byte),

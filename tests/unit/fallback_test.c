@@ -101,6 +101,14 @@ static bool all_allow(const struct bed *bed) {
 	return true;
 }
 
+/* A bit for each limit that nobody has decided. */
+static uint32_t undecided_of(const struct bed *bed) {
+	uint32_t failed = 0;
+	for (uint32_t i = 0; i < bed->call.call.item_count; i++)
+		failed |= (uint32_t)(bed->states[i].state == SL_ITEM_FAILED) << i;
+	return failed;
+}
+
 static void free_bed(struct bed *bed) {
 	sluice_store_close(bed->store);
 	free(bed);
@@ -117,6 +125,7 @@ static void test_what_calls_get(void **state) {
 		assert_int_equal(err, table[i].err);
 		assert_int_equal(all_allow(bed), table[i].allowed);
 		assert_int_equal(sl_fallback_passes(&bed->remote), table[i].passes);
+		assert_int_equal(bed->call.undecided.failed, undecided_of(bed));
 		free_bed(bed);
 	}
 }

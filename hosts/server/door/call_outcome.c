@@ -92,13 +92,16 @@ static __attribute__((noinline)) void stagger(const struct sl_door_context *cont
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
+static void count_error(struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i) {
+	struct sl_row *row = row_of(context, position_of(outcome, i));
+	if (row != NULL)
+		sl_count(&row->decisions[outcome->transport][SL_VERDICT_ERROR], 1);
+}
+
 static void count_errors(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
 	uint32_t count = outcome->positions == NULL ? 1 : outcome->shown;
-	for (uint32_t i = 0; i < count; i++) {
-		struct sl_row *row = row_of(context, position_of(outcome, i));
-		if (row != NULL)
-			sl_count(&row->decisions[outcome->transport][SL_VERDICT_ERROR], 1);
-	}
+	for (uint32_t i = 0; i < count; i++)
+		count_error(context, outcome, i);
 }
 
 static inline bool is_near(const struct sluice_decision *decision, uint32_t near_percent) {
@@ -257,10 +260,13 @@ static inline void settle_one(struct sl_door_context *context, const struct sl_c
 
 static void settle_each(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
 	const uint32_t near_percent = sl_policy_settings(context->policy)->near_percent;
+	const uint32_t failed = outcome->undecided != NULL ? outcome->undecided->failed : 0;
 	if (!outcome->call->merged.allowed)
 		stagger(context, outcome);
 	for (uint32_t i = 0; i < outcome->shown; i++)
-		if (sl_rule_has(outcome->call->items[i].limit, SL_HAS_COUNTER))
+		if ((failed >> i & 1) != 0)
+			count_error(context, outcome, i);
+		else if (sl_rule_has(outcome->call->items[i].limit, SL_HAS_COUNTER))
 			settle_one(context, outcome, i, near_percent);
 	count_candidates(context, outcome);
 	if (outcome->call->penalized != 0)

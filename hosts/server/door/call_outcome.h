@@ -40,10 +40,11 @@ struct sl_asker {
 	void *data;
 };
 
-/* What of a request nobody has decided, and passes all the same. */
+/* What of a request nobody has decided. */
 struct sl_undecided {
-	uint32_t items; /* bit i: the limit of item i can't be asked, and says on-error: allow */
-	bool local;     /* others were decided by counters of this process alone (on-error: local) */
+	uint32_t items;  /* bit i: the limit of item i can't be asked, and says on-error: allow */
+	uint32_t failed; /* bit i: nobody has decided item i of a call that was decided: each[i] is that of a full quota */
+	bool local;      /* others were decided by counters of this process alone (on-error: local) */
 };
 
 struct sl_call_outcome {

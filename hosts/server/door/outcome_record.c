@@ -112,8 +112,9 @@ static void show_notation(const struct sl_door_context *context, const struct sl
 static void show_item(const struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i) {
 	const struct sluice_call *call = outcome->call;
 	const uint32_t open = outcome->undecided != NULL ? outcome->undecided->items : 0;
+	const uint32_t failed = outcome->undecided != NULL ? outcome->undecided->failed : 0;
 	static const struct sluice_decision none;
-	bool undecided = call->err != SLUICE_OK || (open >> i & 1) != 0;
+	bool undecided = call->err != SLUICE_OK || (failed >> i & 1) != 0;
 	if (!sl_rule_has(call->items[i].limit, SL_HAS_COUNTER))
 		return;
 	show_one(context, outcome,

@@ -56,6 +56,7 @@ static void stand_aside(struct sl_remote_call *remote) {
 		if (remote->items[i].state != SL_ITEM_FAILED)
 			continue;
 		call->each[i] = sl_plan_full(call->items[i].limit, (uint8_t)i);
+		remote->call->undecided.failed |= (uint32_t)1 << i;
 		if (is_enforced(remote, i) && on_error(remote, i) == SL_ON_ERROR_ALLOW)
 			remote->call->undecided.items |= (uint32_t)1 << i;
 	}
@@ -84,6 +85,7 @@ static bool decide_locally(struct sl_remote_call *remote, struct sluice_store *s
 		call->each[of[k]] = each[k];
 		call->each[of[k]].index = of[k];
 		remote->items[of[k]].state = SL_ITEM_LOCAL;
+		remote->call->undecided.failed &= ~((uint32_t)1 << of[k]);
 	}
 	return true;
 }
