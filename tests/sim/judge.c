@@ -12,6 +12,7 @@
 
 #include "algo/rule.h"
 #include "base/assert.h"
+#include "base/math.h"
 #include "hosts/redis/own_quota.h"
 
 #include <inttypes.h>
@@ -39,11 +40,17 @@ void judge_begin(struct world *world) {
 		world->counters[c].admissions = sim_take(&world->time, RING * sizeof(struct sim_admission));
 }
 
-sluice_ns judge_clock(struct world *world, const struct sim_counter *counter, sluice_ns *highest) {
-	struct sim_shard *shard = &world->shards[world->shard_of[counter->slot]];
+static sluice_ns read_clock(struct world *world, struct sim_shard *shard) {
 	const sluice_ns now = sim_node_now(&world->nodes[shard->primary]);
 	if (now > shard->clock)
 		shard->clock = now;
+	return now;
+}
+
+sluice_ns judge_clock(struct world *world, const struct sim_counter *counter, sluice_ns *highest) {
+	sluice_ns now = read_clock(world, &world->shards[world->shard_of[counter->slot]]);
+	if (world->moving && world->move.slot == counter->slot) /* it may be there already */
+		now = sl_min(now, read_clock(world, shard_of_node(world, world->move.to)));
 	/* a slot that has moved brings its clock along */
 	for (uint32_t s = 0; s < world->config.shards && highest != NULL; s++)
 		if (s == 0 || world->shards[s].clock > *highest)

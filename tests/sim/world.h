@@ -263,7 +263,7 @@ void judge_clock_reopened(struct world *world, const struct sim_node *node, stru
 void judge_expiring(struct sim_node *node, struct sim_entry *entry);
 /* All faults are over and all is settled: what was charged is what was admitted. */
 void judge_accounts(struct world *world);
-/* The instant of a counter's node. */
+/* The instant of a counter's node; while its slot moves, of the one of the two whose clock is behind. */
 sluice_ns judge_clock(struct world *world, const struct sim_counter *counter, sluice_ns *highest);
 
 #endif
