@@ -218,6 +218,7 @@ static void take_change(struct world *world, const struct change *change) {
 	clocks_of(world, counter, &least, &most);
 	own->known = change->crossed == own->crossed && world->time.now > own->doubt_until;
 	own->quota = change->quota;
+	own->changed_at = world->time.now;
 	own->end_least = own->end_most = SLUICE_NEVER;
 	if (change->ttl != 0) {
 		own->end_least = sl_min(least, change->clock_least) + change->ttl - ROUND_NS;
@@ -280,7 +281,8 @@ static void judge_listed(struct world *world, const struct change *change, const
 		         (const char *)one->limit.data, counter->key, may);
 	counter->own.seen++;
 	clocks_of(world, counter, &least, &most);
-	if (!counter->own.known || counter->own.busy || counter->own.quota != v || change->sent <= world->outage_until)
+	if (!counter->own.known || counter->own.busy || counter->own.quota != v || change->sent <= world->outage_until ||
+	    counter->own.changed_at >= change->sent) /* its node may have listed it before that */
 		return;
 	const sluice_ns left = one->ms_left < 0 ? SLUICE_NEVER : (sluice_ns)one->ms_left * SIM_MS;
 	const bool ends = counter->own.end_most != SLUICE_NEVER;

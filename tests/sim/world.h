@@ -84,6 +84,7 @@ struct sim_own {
 	uint8_t ever;                  /* bits: those that it may have had since the last look */
 	bool busy, known;              /* a change is under way; nothing else can have changed it */
 	sluice_ns end_least, end_most; /* by its node's clock */
+	sluice_ns changed_at;          /* when its last change was acknowledged */
 	sluice_ns doubt_until;         /* a change that nobody heard of may come until then */
 	sluice_ns last[SIM_OWNS];      /* when each may have been in force last */
 	uint32_t crossed;              /* counts what a change that is under way may be lost by */
