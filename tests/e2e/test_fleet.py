@@ -562,6 +562,22 @@ def test_a_policy_with_all_of_them_over_redis(front, redises):  # noqa: F811
         assert status == 429 and shut["limit"] == "knocks" and 7190000 < shut["retry_after_ms"] <= 7200000
 
 
+@pytest.mark.parametrize("module", [True, False], ids=["module", "script"])
+def test_a_lease_that_the_caller_names_is_ended_by_its_ticket(front, redises, module):
+    one = front(policy(redises() if module else redises(module=None), limit(limit=JOBS)))
+    with one.resp() as r:
+        for end in ("ticket", "name", "digits"):
+            ticket = r.call("SLUICE.ADMIT", 1, "ID", "job 7", "user", "a")[8]
+            assert r.call("SLUICE.ADMIT", 1, "ID", "job 7", "user", "a")[8] == ticket
+            assert r.call("SLUICE.RENEW", "*", ticket) == 1
+            assert r.call("SLUICE.RENEW", "user=a", "job 7", "policy:per-user") == 1
+            words = {"ticket": ["*", ticket], "name": ["user=a", "job 7", "policy:per-user"],
+                     "digits": ["user=a", ticket[:16], "policy:per-user"]}[end]
+            assert [r.call("SLUICE.RELEASE", *words) for _ in range(2)] == [1, 0], end
+        assert r.call("SLUICE.ACQUIRE", "k", 1, "ID", "job 8", JOBS)[7] == b"job 8"
+        assert [r.call("SLUICE.RELEASE", "k", "job 8", JOBS) for _ in range(2)] == [1, 0]
+
+
 def test_what_lies_in_several_slots_is_refused_with_the_way_out(server, sluice_bin):
     with Cluster() as cluster:
         one = server(policy=POLICY.format(address=f"127.0.0.1:{cluster.nodes[0].port}", budget=2000, more="",

@@ -153,12 +153,12 @@ static void test_a_whole_call_is_one_command(void **state) {
 		{SL_OP_CHECK, true, "t", "p:a : CHECK 7 EXACT UPTO ID t "},
 		{SL_OP_CHECK, false, "", "p:a : CHECK 7 EXACT "},
 		{SL_OP_PEEK, true, "", "p:a : PEEK 7 EXACT UPTO "},
-		{SL_OP_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EXACT ID job 1 "},
-		{SL_OP_RESERVE, false, "job", "p:a : RESERVE 7 3000 EXACT ID job "},
-		{SL_OP_ACQUIRE, true, "job", "p:a : ACQUIRE 7 EXACT UPTO ID job "},
-		{SL_OP_RESERVE, true, "job", "p:a : RESERVE 7 3000 EXACT UPTO ID job "},
-		{SL_OP_RELEASE, false, "job", "p:a : RELEASE job "},
-		{SL_OP_RENEW, false, "job", "p:a : RENEW job "},
+		{SL_OP_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EXACT ID ba33032f4a654ff0 "},
+		{SL_OP_RESERVE, false, "job", "p:a : RESERVE 7 3000 EXACT ID 66b261a88d5b5c7f "},
+		{SL_OP_ACQUIRE, true, "job", "p:a : ACQUIRE 7 EXACT UPTO ID 66b261a88d5b5c7f "},
+		{SL_OP_RESERVE, true, "job", "p:a : RESERVE 7 3000 EXACT UPTO ID 66b261a88d5b5c7f "},
+		{SL_OP_RELEASE, false, "0123456789abcdef", "p:a : RELEASE 0123456789abcdef "},
+		{SL_OP_RENEW, false, "job", "p:a : RENEW 66b261a88d5b5c7f "},
 	};
 	static const char tail[] =
 		"TERMS count-denied; penalty [1m, 2m] after 3 denials in 1m forgive 2m COST 500 TTL 60000 "

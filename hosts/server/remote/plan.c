@@ -5,6 +5,7 @@
  * in their names; the rate is part of it, as of the counter's identity here. */
 #include "hosts/server/remote/plan.h"
 
+#include "algo/algorithms.h"
 #include "algo/rule.h"
 #include "algo/terms.h"
 #include "base/assert.h"
@@ -280,6 +281,12 @@ static struct sluice_bytes identity(struct sl_out *out, uint64_t id) {
 	return text_of(out, sl_slice(text, 16));
 }
 
+/* A lease or reservation that a caller has named. Its number is said, as tickets say it: the script has a number of its
+ * own for a name, and would not find by the one what was acquired by the other. */
+static struct sluice_bytes named(struct sl_out *out, struct sluice_bytes id) {
+	return identity(out, sl_id_number(id));
+}
+
 static struct sluice_bytes field_of(struct sl_out *out, enum sl_command_field field, const struct sl_head *head,
                                     struct sluice_bytes ticket) {
 	switch (field) {
@@ -293,7 +300,7 @@ static struct sluice_bytes field_of(struct sl_out *out, enum sl_command_field fi
 	case SL_FIELD_HOLD:
 		return identity(out, head->id);
 	case SL_FIELD_LEASE:
-		return text_of(out, head->of);
+		return named(out, head->of);
 	case SL_FIELD_TICKET:
 		return ticket;
 	default:
@@ -331,7 +338,8 @@ static void say_words(struct head_writer *w, enum sl_operation verb, uint32_t wo
 		ask->part = w->count;
 	if (head->of.len != 0 && (words & SL_SAYS(ID)) != 0) {
 		say(w, SL_WORD_ID);
-		w->words[w->count++] = text_of(&w->text, head->of);
+		w->words[w->count++] =
+			sl_operation_is(verb, SL_OPS_LASTING) ? named(&w->text, head->of) : text_of(&w->text, head->of);
 	}
 	if (verb == SL_OP_CONFIRM)
 		say(w, SL_WORD_KEEP);
