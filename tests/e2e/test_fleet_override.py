@@ -90,6 +90,36 @@ def test_a_limit_of_a_key_that_is_unlimited_does_not_apply(front, redises, slice
             assert not [name for name, _ in headers if "ratelimit" in name.lower()]
 
 
+def test_what_a_counter_holds_is_told_with_the_quota_of_the_keys_own(front, redises):
+    """By RESP and HTTP; nothing of other keys and limits, nor where the node does not tell it."""
+    node = redises(module=())
+    one = front(node.port)
+    with one.resp() as r, one.http() as http, node.resp() as there:
+        def seen(key="user=ann", limit="policy:per-user"):
+            row = r.call("SLUICE.INSPECT", key, limit)[0]
+            yield {row[i].decode(): row[i + 1] for i in range(0, len(row), 2)}
+            yield http.ask("POST", "/v1/inspect", {"key": key, "limits": [limit]})[2]["limits"][0]
+            if limit != "policy:per-user":
+                return
+            row = r.call("SLUICE.WHY", 1, "user", key.partition("=")[2])[0]
+            yield {row[i].decode(): row[i + 1] for i in range(0, len(row), 2)}
+
+        def own_of(*what):
+            told = [(one.get("own_quota"), one.get("own_ends_after_ms")) for one in seen(*what)]
+            return [(quota.decode() if isinstance(quota, bytes) else quota, ends) for quota, ends in told]
+        assert r.call("SLUICE.ADMIT", 1, "user", "ann")[:3] == [1, 5, 4]
+        assert own_of() == 3 * [(None, None)]
+        assert r.call("SLUICE.OVERRIDE", "SET", *KEY, "9/3660d") == b"OK"
+        assert own_of() == 3 * [("sliding-window 9/3660d", -1)]
+        assert all(what["quota"] == 9 and what["used"] == 1 for what in seen())
+        assert own_of("user=ben") == 3 * [(None, None)] and own_of("user=ann", "5/3660d") == 2 * [(None, None)]
+        assert r.call("SLUICE.OVERRIDE", "SET", "7/3660d", "user=ann", "unlimited", 3600000) == b"OK"
+        for quota, ends in own_of("user=ann", "7/3660d"):
+            assert quota == "unlimited" and 3000000 < ends <= 3600001
+        there.call("ACL", "SETUSER", "default", "-sluice.override")
+        assert own_of() == 3 * [(None, None)] and all(what["quota"] == 9 for what in seen())
+
+
 def test_every_front_decides_by_it_and_so_does_the_module(front, redises, sluice_bin):
     redis = redises(module=())
     one, other = front(redis.port, more=", prefix: 'rl:'"), front(redis.port, more=", prefix: 'rl:'")
