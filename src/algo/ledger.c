@@ -65,7 +65,8 @@ uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counte
 
 struct sl_reservation sl_reservation_of(const struct sluice_limit *limit, const struct sl_counter *counter,
                                         sluice_ns now, uint64_t id, uint32_t cost, sluice_ns ttl_ns) {
-	sluice_ns instant = sl_step_instant(limit, counter, now);
+	/* a damaged counter's may be as late as can be: the end is later still, or it would be a bundle */
+	sluice_ns instant = sl_min(sl_step_instant(limit, counter, now), SLUICE_NEVER - 2);
 	sluice_ns end = instant < SLUICE_NEVER - 1 - ttl_ns ? instant + ttl_ns : SLUICE_NEVER - 1;
 	uint32_t debt = sl_ledger_debt(limit, counter, instant);
 	return (struct sl_reservation){.id = id, .instant = instant, .end = end, .cost = cost, .debt = debt};

@@ -521,6 +521,23 @@ static void a_spread_return_stays_in_its_stretch(void **state) {
 	}
 }
 
+/* A counter whose bytes say that it was charged at the end of time: what is reserved of it is no bundle, and can be
+ * noted. */
+static void what_is_reserved_of_a_damaged_counter_is_no_bundle(void **state) {
+	static const char *const texts[] = {"token-bucket 10/1s", "leaky-bucket 10/1s queue 5", "sliding-window 10/1m",
+	                                    "fixed-window 10/1m"};
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		for (uint64_t bit = 0; bit < 64; bit++) {
+			struct bundled *b = bundled_of(texts[i], CONTENTS_BYTES);
+			struct sl_counter counter = {.state.w = {UINT64_MAX << bit, UINT64_MAX}};
+			struct sl_reservation its = sl_reservation_of(&b->limit, &counter, T0, 1, 1, S);
+			assert_true(its.instant < its.end && !sl_bundle_is(b->limit.algorithm, &its));
+			bundle(b, &its);
+			assert_int_equal(b->ledger.count, 1);
+		}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_denial_knows_that_reservations_end),
@@ -530,6 +547,7 @@ int main(void) {
 		cmocka_unit_test(what_is_void_stays_so_in_larger_contents),
 		cmocka_unit_test(what_has_no_place_is_not_counted),
 		cmocka_unit_test(a_log_shrinks_to_a_quarter),
+		cmocka_unit_test(what_is_reserved_of_a_damaged_counter_is_no_bundle),
 		cmocka_unit_test(a_spread_return_stays_in_its_stretch),
 		cmocka_unit_test(a_window_that_has_rolled_is_corrected),
 		cmocka_unit_test(a_bucket_gives_back_what_has_not_drained),
