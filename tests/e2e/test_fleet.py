@@ -578,6 +578,16 @@ def test_a_lease_that_the_caller_names_is_ended_by_its_ticket(front, redises, mo
         assert [r.call("SLUICE.RELEASE", "k", "job 8", JOBS) for _ in range(2)] == [1, 0]
 
 
+def test_a_reservation_may_last_for_years(front, redises):
+    longest = 316224000000
+    one = front(policy(redises(), limit(limit="sliding-log 9/3660d")))
+    with one.resp() as r, one.http() as http:
+        told = r.call("SLUICE.RESERVE", "user=a", 1, longest, "policy:per-user")
+        assert told[:3] == [1, 9, 8] and longest - 60000 < told[4] <= longest
+        body = {"key": "user=b", "limits": ["policy:per-user"], "ttl_ms": 5000000000}
+        assert 4999940000 < http.post("/v1/reserve", body)[2]["reset_after_ms"] <= 5000000000
+
+
 def test_what_lies_in_several_slots_is_refused_with_the_way_out(server, sluice_bin):
     with Cluster() as cluster:
         one = server(policy=POLICY.format(address=f"127.0.0.1:{cluster.nodes[0].port}", budget=2000, more="",

@@ -30,7 +30,8 @@ enum {
 
 /* What stands in the head of a command; a verb takes what its grammar has (011). */
 struct sl_head {
-	uint32_t cost, spent, want, ttl_ms;
+	uint32_t cost, spent, want;
+	uint64_t ttl_ms;
 	uint64_t id; /* of a hold or lease, 16 hex digits */
 	bool dated;
 	sluice_ns now;          /* AT, where dated; cut to ms */

@@ -45,7 +45,7 @@ static struct sl_head whole_head(const struct sl_remote_call *remote, const stru
 	struct sl_head head = sl_group_head(fleet_of(remote), group);
 	head.of = remote->verb == SL_OP_PEEK ? sl_slice(NULL, 0) : call->id;
 	head.upto = call->upto;
-	head.ttl_ms = (uint32_t)sl_min(call->ttl_ns / SL_MS_NS, UINT32_MAX);
+	head.ttl_ms = call->ttl_ns / SL_MS_NS;
 	return head;
 }
 
