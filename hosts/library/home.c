@@ -62,6 +62,12 @@ static sluice_err fail_map(const struct sl_opening *opening) {
 	return sl_opening_fail(opening, SLUICE_E_MEMORY, "%s: %s when mapping it", opening->shown, strerror(errno));
 }
 
+static sluice_err fail_guarded(const struct sl_opening *opening) {
+	if (opening->patience_ns < SL_HOME_GUARD_WAIT_NS)
+		return sl_opening_fail(opening, SLUICE_E_BUSY, "%s: another process is opening it", opening->shown);
+	return sl_opening_fail(opening, SLUICE_E_BUSY, "%s: another process has been opening it for 10 s", opening->shown);
+}
+
 /* ---- who we are ------------------------------------------------------------------------------------------------ */
 
 static void let_others_run(const struct sluice_store *store) {
@@ -384,10 +390,9 @@ sluice_err sl_home_enter(struct sl_home *home, const struct sl_opening *opening,
 		                      opening->shown, remote);
 		goto removed;
 	}
-	wrong = sl_guard_take(home->fd, SL_HOME_GUARD_WAIT_NS);
+	wrong = sl_guard_take(home->fd, opening->patience_ns);
 	if (wrong == EAGAIN)
-		return sl_opening_fail(opening, SLUICE_E_BUSY, "%s: another process has been opening it for 10 s",
-		                       opening->shown);
+		return fail_guarded(opening);
 	if (wrong == 0 && (sl_file_id_at(opening->path, &at) != 0 || !sl_file_id_equal(&at, &home->id))) {
 		*moved = true;
 		return SLUICE_E_BUSY;
@@ -409,10 +414,9 @@ sluice_err sl_home_accept(struct sl_home *home, const struct sl_opening *opening
 	int wrong;
 	if (err != SLUICE_OK || home->store.owner != 0)
 		return err;
-	wrong = sl_guard_take(home->fd, SL_HOME_GUARD_WAIT_NS);
+	wrong = sl_guard_take(home->fd, opening->patience_ns);
 	if (wrong != 0)
-		return sl_opening_fail(opening, SLUICE_E_BUSY, "%s: another process has been opening it for 10 s",
-		                       opening->shown);
+		return fail_guarded(opening);
 	err = become_process(home, opening);
 	sl_guard_release(home->fd);
 	return err;

@@ -22,6 +22,7 @@ struct sl_opening {
 	uint32_t mode;
 	uint32_t percent;
 	uint64_t bytes; /* a multiple of a page; 0: as it comes */
+	sluice_ns patience_ns; /* how long it waits for another process that is opening the store, or has it for itself */
 	struct sluice_error *error;
 	char shown[SL_HOME_SHOWN_MAX + 16]; /* the path, fit for a message */
 };

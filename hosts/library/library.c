@@ -88,10 +88,10 @@ sluice_err sl_store_size_check(const struct sluice_store_options *options, struc
 	return sl_home_check_size(&opening, has);
 }
 
-sluice_err sluice_store_open(struct sluice_store **store, const struct sluice_store_options *options,
-                             struct sluice_error *error) {
+sluice_err sl_store_open_within(struct sluice_store **store, const struct sluice_store_options *options,
+                                sluice_ns patience_ns, struct sluice_error *error) {
 	static const struct sluice_store_options defaults;
-	struct sl_opening opening = {.error = error};
+	struct sl_opening opening = {.error = error, .patience_ns = patience_ns};
 	struct shared_path path;
 	struct sl_home *home;
 	sluice_err err;
@@ -103,6 +103,11 @@ sluice_err sluice_store_open(struct sluice_store **store, const struct sluice_st
 	if (err == SLUICE_OK)
 		*store = &home->store;
 	return err;
+}
+
+sluice_err sluice_store_open(struct sluice_store **store, const struct sluice_store_options *options,
+                             struct sluice_error *error) {
+	return sl_store_open_within(store, options, SL_HOME_GUARD_WAIT_NS, error);
 }
 
 void sluice_store_close(struct sluice_store *store) {

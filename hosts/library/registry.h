@@ -8,6 +8,11 @@
  * openings of this process; forks wait for it. */
 SLUICE_MUST_USE sluice_err sl_registry_open(struct sl_home **home, const struct sl_opening *opening);
 
+/* sluice_store_open() by a thread that others need: SLUICE_E_BUSY where another process is opening the store for longer
+ * than `patience_ns`, at most 10 s. */
+SLUICE_MUST_USE sluice_err sl_store_open_within(struct sluice_store **store, const struct sluice_store_options *options,
+                                                sluice_ns patience_ns, struct sluice_error *error);
+
 /* What sluice_store_open() says of options before it looks for a store: SLUICE_OK, _RANGE, _MISUSE. For hosts that
  * check a configuration and open nothing. */
 SLUICE_MUST_USE sluice_err sl_store_options_check(const struct sluice_store_options *options,

@@ -4,7 +4,12 @@
 #include "hosts/nginx/module.h"
 
 #include "base/assert.h"
+#include "hosts/library/registry.h"
 #include "store/store.h"
+
+/* How long one that is being opened elsewhere is waited for: a worker that begins has no clients yet. */
+#define BEGIN_PATIENCE_NS SL_HOME_GUARD_WAIT_NS
+#define RETRY_PATIENCE_NS ((sluice_ns)1000000)
 
 enum { RETRY_MS_MIN = 1000, RETRY_MS_MAX = 30000, TELL_MS = 1000 };
 
@@ -30,7 +35,8 @@ static void open_store(ngx_log_t *log, bool again) {
 	const struct sluice_store_options *options = &worker.main->store;
 	struct sluice_error error = {.text = "no memory"};
 	const char *where = options->file != NULL ? options->file : options->shared;
-	if (sluice_store_open(&worker.store, options, &error) == SLUICE_OK) {
+	if (sl_store_open_within(&worker.store, options, again ? RETRY_PATIENCE_NS : BEGIN_PATIENCE_NS, &error) ==
+	    SLUICE_OK) {
 		worker.store->stalls->parks = true; /* nobody is waited for here: handler.c asks again by a timer */
 		if (again)
 			ngx_log_error(NGX_LOG_NOTICE, log, 0, "sluice: store %s: opened, requests are decided again", where);

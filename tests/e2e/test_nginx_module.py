@@ -1,6 +1,7 @@
 """The module in a real nginx: what it denies, tells and keeps; that command line and server see the same counters; and
 what configuration, clients and dying workers can do to it."""
 
+import fcntl
 import json
 import os
 import re
@@ -739,6 +740,24 @@ def test_a_store_that_cant_be_opened_is_told_and_tried_again(place, damage):
     wait_until(lambda: nginx.ask("/allows")[1].get("x-s") != "ERROR", "the store was not tried again")
     assert nginx.status("/allows") == 429 and nginx.status("/denies") == 429
     assert f"sluice: store {file}: opened, requests are decided again" in nginx.said()
+
+
+def test_a_store_that_another_is_opening_holds_up_no_worker(place):
+    """A worker that has clients tries again later. Whoever opens a store has byte 2^40 of it locked (os/process.c)."""
+    aside, later = (os.path.join(str(place.folder), name) for name in ("aside", "later"))
+    os.makedirs(aside)
+    assert subprocess.run([place.bin, "store", "create", aside + "/counters", "--memory", "2MiB"],
+                          check=False).returncode == 0
+    nginx = place.start(limited("100/1h key=a", more="add_header X-S $sluice_status;"),
+                        store=f"sluice_store file:{later}/counters memory=2m;")
+    with open(aside + "/counters", "r+b") as guard:
+        fcntl.lockf(guard, fcntl.LOCK_EX, 1, 1 << 40)
+        os.rename(aside, later)
+        while ": another process is opening it" not in nginx.said():
+            asked = time.monotonic()
+            assert nginx.ask("/")[1]["x-s"] == "ERROR"
+            assert time.monotonic() - asked < 5, "the worker waits for it"
+    wait_until(lambda: nginx.ask("/")[1]["x-s"] == "PASSED", "the store was not opened")
 
 
 def test_a_worker_that_is_killed_leaves_nothing_behind(place):
