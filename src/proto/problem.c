@@ -29,10 +29,21 @@ static uint32_t cost_of(const struct sl_problem_denial *denial, uint32_t i) {
 	return item->cost != 0 ? item->cost : sl_rule_has(item->limit, SL_TAKES_MEMBER) ? 1 : denial->call->cost;
 }
 
+/* Whether a bound has denied. A key that is kept as its hash denies nobody, though it is told: it is the reason only
+ * for a denial that no quota explains. */
+static bool is_by_bound(const struct sl_problem_denial *denial, uint64_t takes) {
+	const struct sluice_decision *merged = &denial->call->merged;
+	if (merged->bound == SLUICE_BOUND_KEY)
+		return merged->retry_after_ns == SLUICE_NEVER && takes <= merged->quota;
+	return merged->bound != SLUICE_BOUND_NONE;
+}
+
 void sl_problem_detail(struct sl_out *out, const struct sl_problem_denial *denial) {
 	const struct sluice_decision *merged = &denial->call->merged;
 	uint32_t decider = (uint32_t)merged->index;
 	SL_ASSERT(decider < denial->count);
+	const uint32_t takes = denial->call->upto ? 1 : cost_of(denial, decider);
+	const bool by_bound = is_by_bound(denial, takes);
 	char notation[SLUICE_LIMIT_TEXT_MAX];
 	struct sluice_bytes name = denial->limits[decider].name;
 	struct sluice_bytes limit = sl_slice(notation, sluice_limit_print(denial->limits[decider].limit, notation));
@@ -43,7 +54,7 @@ void sl_problem_detail(struct sl_out *out, const struct sl_problem_denial *denia
 		sl_out_bytes(out, limit.data, limit.len);
 		sl_out_str(out, ")");
 	}
-	if (merged->bound != SLUICE_BOUND_NONE) {
+	if (by_bound) {
 		sl_out_str(out, " can't be kept for the request (bound: ");
 		sl_out_str(out, sluice_bound_name((sluice_bound)merged->bound));
 		sl_out_char(out, ')');
@@ -51,9 +62,9 @@ void sl_problem_detail(struct sl_out *out, const struct sl_problem_denial *denia
 		sl_out_str(out, " has ");
 		sl_out_u64(out, denial->limits[decider].decision->remaining);
 		sl_out_str(out, denial->call->upto ? " left, the request takes at least " : " left, the request costs ");
-		sl_out_u64(out, denial->call->upto ? 1 : cost_of(denial, decider));
+		sl_out_u64(out, takes);
 	}
-	if (merged->retry_after_ns == SLUICE_NEVER && merged->bound != SLUICE_BOUND_NONE) {
+	if (merged->retry_after_ns == SLUICE_NEVER && by_bound) {
 		sl_out_str(out, ": it can never be admitted");
 	} else if (merged->retry_after_ns == SLUICE_NEVER) {
 		sl_out_str(out, ": it can never be admitted, the quota is ");

@@ -118,6 +118,17 @@ def test_a_long_value_counts_like_any_other(place):
     nothing_failed(one)
 
 
+def test_who_is_denied_by_a_long_key_is_told_what_is_left(place):
+    """The bound `key` denies nobody: a denial is the quota's, and says so."""
+    one = place.start(TWO[1:])
+    with one.http() as http:
+        ask = {"attributes": {"user": "k" * 1024}, "cost": 7}
+        assert http.post("/v1/admit", ask)[0] == 200
+        told = [http.post("/v1/admit", {**ask, "cost": cost})[2]["detail"] for cost in (2, 9)]
+    assert told[0].startswith("limit per-user (token-bucket 8/365d burst 8) has 1 left, the request costs 2: retry in ")
+    assert told[1].endswith(" has 1 left, the request costs 9: it can never be admitted, the quota is 8")
+
+
 def test_a_long_header_counts_like_any_other(place):
     one = place.start(TWO, more="threads: 1\nattributes: {user: header x-user-id}\n")
     for size in (1024, 1100, 3000):
