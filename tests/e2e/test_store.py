@@ -270,6 +270,25 @@ def test_no_permission(sluice_bin):
 
 # ---- tools beside a server -------------------------------------------------------------------------------------------
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_server_warns_of_who_can_write_its_store(server, tmp_path):
+    path = tmp_path / "counters"
+
+    def said():
+        one = server(policy(path))
+        one.stderr.wait_for(lambda line: line == "sluice: ready")
+        one.stop()
+        return [line for line in one.stderr.lines if "store" in line and "user" in line]
+
+    assert not said() and not said()  # it was made, and kept
+    path.chmod(0o622)
+    assert said() == [f"sluice: warning: store {path} can be written by every user of this host: chmod o-w"]
+    path.chmod(0o660)
+    os.chown(path, 54321, -1)
+    assert said() == [f"sluice: warning: store {path} belongs to user 54321, who can change its counters and "
+                      "end this server"]
+
+
 def test_check_and_reset_beside_a_server(server, sluice, tmp_path):
     path = tmp_path / "counters"
     one = server(policy(path))

@@ -2,6 +2,7 @@
  * know that the counters are still there, and how many a crash has cost. */
 #include "hosts/server/lifecycle/store_location.h"
 
+#include "hosts/library/home.h"
 #include "hosts/library/torn.h"
 #include "hosts/server/watch/log.h"
 #include "policy/footprint.h"
@@ -46,6 +47,19 @@ static void tell_share(const char *location, const struct sluice_policy *policy,
 		       location, percent, wanted);
 }
 
+/* Whoever can write a store can forge its counters; a name in a folder that all may write, /dev/shm for one, may have
+ * been taken by anybody. */
+static void tell_owner(const char *location, const struct sluice_store *store) {
+	struct stat found;
+	if (fstat(sl_home_of(store)->fd, &found) != 0)
+		return;
+	if (found.st_uid != geteuid() && found.st_uid != 0)
+		sl_log(SL_LOG_WARNING, "store %s belongs to user %lu, who can change its counters and end this server",
+		       location, (unsigned long)found.st_uid);
+	else if ((found.st_mode & S_IWOTH) != 0)
+		sl_log(SL_LOG_WARNING, "store %s can be written by every user of this host: chmod o-w", location);
+}
+
 static void tell(const char *location, const struct sluice_policy *policy, struct sluice_store *store, bool created,
                  uint64_t before) {
 	size_t bytes;
@@ -57,6 +71,7 @@ static void tell(const char *location, const struct sluice_policy *policy, struc
 		tell_kept(location, store, before);
 	else
 		sl_log(SL_LOG_INFO, "store %s: kept its counters", location);
+	tell_owner(location, store);
 	tell_share(location, policy, percent);
 }
 
