@@ -295,11 +295,13 @@ def test_those_behind_one_that_waits_are_denied_for_the_queue(cluster, fronts):
         assert [reply[:3] for reply in pipelined(r, [("SLUICE.ADMIT", 1, "user", user, "ip", ip)] * 6, 6)] == [
             [1, 5, 4 - i] for i in range(5)] + [[0, 5, 0]]
 
-@pytest.mark.parametrize("words, done", [
-    (("SLUICE.RESET", "user={}", "policy:per-user"), 1),
-    (("SLUICE.REFUND", "user={}", 1, "policy:per-user"), [1, 5, 1])])
-def test_what_is_never_denied_fails_where_the_queue_is_full(cluster, fronts, words, done):
-    """It did not reach its counter, and nobody is told that it did."""
+
+RESET, REFUND = ("SLUICE.RESET", "user={}", "policy:per-user"), ("SLUICE.REFUND", "user={}", 1, "policy:per-user")
+
+
+@pytest.mark.parametrize("words, told, admitted, done", [(RESET, 1, 5, 1), (REFUND, [1, 5, 0], 0, [1, 5, 1])])
+def test_what_is_never_denied_goes_past_a_full_queue(cluster, fronts, words, told, admitted, done):
+    """Its node has never been asked: it is not away. A reset forgets what others hold, too."""
     one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=8000, threads=1)
     user, ip = new_names()
     words = [word.format(user) if isinstance(word, str) else word for word in words]
@@ -309,13 +311,28 @@ def test_what_is_never_denied_fails_where_the_queue_is_full(cluster, fronts, wor
         for r in waiting:
             r.send(encode("SLUICE.ADMIT", 1, "user", user, "ip", ip) * 50)
         wait_until(lambda: metric(one, "sluice_bounds_total", policy="per-user", bound="queue") > 0, "it is not full")
-        late.send(encode(*words))
-        reply = late.read()
-        assert isinstance(reply, RespError) and "the store did not answer in time" in str(reply)
-        assert not any(r.read()[0] for r in waiting for _ in range(50))
-        other.end("CONFIRM", "user=" + user, 5, "a")
+        reply = late.call(*words)
+        assert (reply if isinstance(told, int) else reply[:3]) == told
+        assert sum(r.read()[0] for r in waiting for _ in range(50)) == admitted
+        if not admitted:
+            other.end("CONFIRM", "user=" + user, 5, "a")
         reply = late.call(*words)
         assert (reply if isinstance(done, int) else reply[:3]) == done
+        assert metric(one, "sluice_fleet_decisions_total", way="failed") == 0
+
+
+def test_a_refund_waits_for_its_turn_no_longer_than_others(cluster, fronts):
+    """Then its node is asked: only the front's own queue was in its way."""
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=2000)
+    user, ip = new_names()
+    with Stranger(cluster) as other, one.resp() as r:
+        other.hold("user=" + user, 4)
+        assert r.call("SLUICE.ADMIT", 1, "user", user)[:3] == [1, 5, 0]
+        r.send(encode("SLUICE.ADMIT", 1, "user", user, "ip", ip) + encode(*(w.format(user) if isinstance(w, str) else w
+                                                                            for w in REFUND)))
+        assert r.read()[0] == 0 and r.read()[:3] == [1, 5, 1]
+        assert metric(one, "sluice_fleet_decisions_total", way="failed") == 0
+        other.end("CANCEL", "user=" + user, "a")
 
 
 def test_what_is_observed_would_deny_where_the_queue_is_full(cluster, fronts):

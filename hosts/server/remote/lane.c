@@ -551,8 +551,8 @@ static bool is_behind_others(const struct sl_lanes *lanes, const struct sl_remot
 
 /* A call that has waited long enough: of the holds that it was in doubt for, or in our own queue. */
 static void deny_waiting(struct sl_remote_call *remote) {
-	if (remote->tries != 0 && remote->denies != 0)
-		return; /* as it was judged last */
+	if (!sl_remote_can_be_denied(remote) || (remote->tries != 0 && remote->denies != 0))
+		return; /* it asks out of turn; or it is denied as it was judged last */
 	for (int all = 0; all < 2 && remote->denies == 0; all++)
 		for (uint32_t i = 0; i < remote->call->call.item_count; i++) {
 			const struct sl_seat *seat = &remote->items[i].seat;

@@ -23,7 +23,7 @@
  *
  * Patience. A call waits here for five eighths of its budget; the rest is for the node to answer. Then it is denied,
  * SLUICE_BOUND_HOLDS where it was in doubt, else SLUICE_BOUND_QUEUE: a queue of ours that is too long is no store that
- * is away.
+ * is away. What is never denied (REFUND, RESET, COMMIT) asks its node then, out of turn.
  *
  * I1  A call is decided when it is the first of all its lanes, and each has been granted something for it.
  * I2  Seats stand in a lane in the order in which calls joined; a call joins all its lanes at once. So the call that
@@ -66,8 +66,8 @@ struct sl_lane_calls {
 	void (*turn)(struct sl_remote_call *remote);
 	/* Nobody answers for these items. `tell`: the log has not been told. */
 	void (*fail)(struct sl_remote_call *remote, uint32_t items, const struct sl_answer *answer, bool tell);
-	/* It has waited long enough, and has left its lanes: for a node, or is denied as call->each of remote->denies says.
-	 */
+	/* It has waited long enough, and has left its lanes: for a node, or is denied as call->each of remote->denies says;
+	 * or it asks out of turn. */
 	void (*expire)(struct sl_remote_call *remote, bool for_node);
 };
 

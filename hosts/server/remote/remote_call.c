@@ -183,18 +183,13 @@ static void deny_for_load(struct sl_remote_call *remote, uint32_t items) {
 	}
 }
 
-/* Can it be denied, because too many others were before it? What gives something back never is. */
-static bool can_be_denied(const struct sl_remote_call *remote) {
-	return sl_operation_is(remote->call->call.operation, SL_OPS_CHARGING | SL_OP_BIT(PEEK));
-}
-
 /* Does it end what it holds now? Then no group of it waits for others, or is denied for them. */
 static bool ends_holds(const struct sl_remote_call *remote) {
 	return remote->verb == SL_OP_CONFIRM || remote->verb == SL_OP_BESIDE;
 }
 
 static bool can_group_be_denied(const struct sl_remote_call *remote) {
-	return can_be_denied(remote) && !ends_holds(remote) && !fleet_of(remote)->closing;
+	return sl_remote_can_be_denied(remote) && !ends_holds(remote) && !fleet_of(remote)->closing;
 }
 
 /* What answers nothing. */
@@ -415,7 +410,7 @@ static void queue(struct sl_remote_call *remote) {
 	if (remote->verb == SL_OP_CHECK && !remote->whole)
 		remote->verb = SL_OP_HOLD; /* out of what is held for all of them */
 	if (!sl_lanes_join(lanes, remote, remote->verb != SL_OP_HOLD)) { /* our own queue is full */
-		if (can_be_denied(remote))
+		if (sl_remote_can_be_denied(remote))
 			deny_for_load(remote, UINT32_MAX);
 		expire(remote, false);
 	} else if (!remote->batch->starting)
@@ -554,10 +549,16 @@ static void take_turn(struct sl_remote_call *remote) {
 		settle(remote, verdict);
 }
 
+/* What gives back or forgets is never denied for our own queue: its node is asked out of turn, in the rest of its
+ * budget. */
 static void expire(struct sl_remote_call *remote, bool for_node) {
 	static const struct sl_answer late = {.kind = SL_ANSWER_LATE};
 	sluice_err err = SLUICE_OK;
-	if (for_node || !can_be_denied(remote)) {
+	if (!for_node && !sl_remote_can_be_denied(remote) && remote->groups != NULL) {
+		send_groups(remote);
+		return;
+	}
+	if (for_node || !sl_remote_can_be_denied(remote)) {
 		for (uint32_t i = 0; i < remote->call->call.item_count; i++)
 			if (remote->items[i].state == SL_ITEM_TO_ASK)
 				fail_items(remote, (uint32_t)1 << i, &late, false);

@@ -66,6 +66,11 @@ static inline struct sl_plan_item sl_remote_plan(const struct sl_remote_call *re
 	return (struct sl_plan_item){&remote->call->call.items[i], remote->call->facts[i].name, (uint8_t)i};
 }
 
+/* Can it be denied, because too many others were before it? What gives something back never is. */
+static inline bool sl_remote_can_be_denied(const struct sl_remote_call *remote) {
+	return sl_operation_is(remote->call->call.operation, SL_OPS_CHARGING | SL_OP_BIT(PEEK));
+}
+
 /* All that a step has waited for is there: the next. */
 void sl_remote_call_go_on(struct sl_remote_call *remote);
 
