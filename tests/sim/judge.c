@@ -150,6 +150,23 @@ uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_n
 	return used;
 }
 
+uint64_t judge_held(struct sim_node *node, const struct sim_counter *counter, sluice_ns at, bool in_slices) {
+	const struct sim_entry *entry = sim_node_entry(node, sl_str(counter->redis_key), false);
+	const struct slr_counter *there = NULL;
+	struct slr_counter scratch;
+	struct sl_counter step;
+	uint64_t held = 0;
+	if (entry != NULL)
+		there = slr_value_find(entry->value, sl_identity_of(&counter->limit->limit), &scratch);
+	const struct slr_holds *holds = there == NULL ? NULL : slr_counter_holds(there);
+	if (holds == NULL)
+		return 0;
+	slr_counter_load(there, &step);
+	for (uint32_t h = slr_holds_ended(holds, sl_step_instant(&counter->limit->limit, &step, at)); h < holds->count; h++)
+		held += !in_slices || holds->list[h].lease != 0 ? holds->list[h].cost : 0;
+	return held;
+}
+
 /* By then its counters say no more than none would; unless it was another's wall clock that it was to expire by. What
  * has come from a node whose clock is ahead of this one's counts by this one's clock for longer than its key lives. */
 void judge_expiring(struct sim_node *node, struct sim_entry *entry) {

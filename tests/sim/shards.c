@@ -7,6 +7,7 @@
 #include "tests/sim/world.h"
 
 #include "base/assert.h"
+#include "base/math.h"
 
 #include <string.h>
 
@@ -408,6 +409,12 @@ static bool has_stale(struct world *world, uint32_t node) {
 	return shard_of_node(world, node)->primary != node && sim_node_leads(&world->nodes[node]);
 }
 
+static uint64_t charged_at(struct sim_node *node, struct sim_counter *counter) {
+	const sluice_ns now = sim_node_now(node);
+	const uint64_t used = judge_used(node, counter, now);
+	return used - sl_min(used, judge_held(node, counter, now, false));
+}
+
 static void before(struct sim_node *node, struct sluice_bytes key) {
 	struct world *world = world_of(node);
 	(void)key; /* a command may have several */
@@ -416,9 +423,21 @@ static void before(struct sim_node *node, struct sluice_bytes key) {
 		struct sim_counter *counter = &world->counters[c];
 		if (!shards_is_stale(world, node, counter))
 			continue;
-		counter->before = judge_used(node, counter, sim_node_now(node));
+		counter->before = charged_at(node, counter);
+		counter->slices_before = judge_held(node, counter, sim_node_now(node), true);
 		counter->own.before = overrides_print(node, counter);
 	}
+}
+
+/* What a command has charged at a node that is no primary any more, and what more it holds for slices, which may be
+ * spent without being settled there. What it holds less is no gain: the primary holds that yet. */
+static void count_stale(struct world *world, struct sim_node *node, struct sim_counter *counter) {
+	const uint64_t charged = charged_at(node, counter);
+	const uint64_t slices = judge_held(node, counter, sim_node_now(node), true);
+	const uint64_t lost =
+		charged - sl_min(charged, counter->before) + slices - sl_min(slices, counter->slices_before);
+	if (lost != 0)
+		judge_lost(world, counter, lost);
 }
 
 static void after(struct sim_node *node, struct sluice_bytes key) {
@@ -427,11 +446,10 @@ static void after(struct sim_node *node, struct sluice_bytes key) {
 	(void)key;
 	for (uint32_t c = 0; c < world->counter_count && node->looked; c++) {
 		struct sim_counter *counter = &world->counters[c];
-		const uint64_t used =
-			shards_is_stale(world, node, counter) ? judge_used(node, counter, sim_node_now(node)) : counter->before;
-		if (used > counter->before)
-			judge_lost(world, counter, used - counter->before);
-		if (shards_is_stale(world, node, counter) && overrides_print(node, counter) != counter->own.before) {
+		if (!shards_is_stale(world, node, counter))
+			continue;
+		count_stale(world, node, counter);
+		if (overrides_print(node, counter) != counter->own.before) {
 			counter->own.crossed++; /* whoever is told that it is done is told wrong */
 			world->totals.own_lost++;
 		}

@@ -106,7 +106,7 @@ struct sim_counter {
 	bool sliced;       /* it may have been */
 	uint64_t base, base_unknown; /* charged - admitted, and what was unknown, at the last look */
 	bool has_base;
-	uint64_t before;   /* room, before a command of a node that is no primary any more */
+	uint64_t before, slices_before; /* charged, and in slices, before a command of a node that is no primary any more */
 	struct sim_own own;
 };
 
@@ -256,6 +256,8 @@ void judge_admitted(struct world *world, struct sim_counter *counter, sluice_ns 
 void judge_lost(struct world *world, struct sim_counter *counter, uint64_t cost);
 /* What a node has of a counter, as any client finds it at an instant of the counter's clock: how much is used. */
 uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_ns at);
+/* What is held of that; in slices, or in all. */
+uint64_t judge_held(struct sim_node *node, const struct sim_counter *counter, sluice_ns at, bool in_slices);
 /* A counter's node has another clock now, or it has another node. */
 void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_counter *counter, sluice_ns before);
 /* The same of a counter whose key has gone by the clock before, and is not yet to go by this one. */
