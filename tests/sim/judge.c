@@ -209,6 +209,35 @@ void judge_clock_reopened(struct world *world, const struct sim_node *node, stru
 		judge_lost(world, counter, forgotten);
 }
 
+/* What is spent of a slice counts when it is settled, by the clock that is. Where that is yet in a window before that
+ * which the slice was taken in, and nothing was charged since, it counts there, beside all that was admitted then. */
+static uint64_t settled_before(const struct world *world, const struct sim_counter *counter,
+                               const struct slr_counter *there, sluice_ns now) {
+	const struct slr_holds *holds = slr_counter_holds(there);
+	const sluice_ns window = counter->limit->limit.window_ns;
+	struct sl_counter step;
+	uint64_t before = 0;
+	if (!sl_rule_has(&counter->limit->limit, SL_HAS_WINDOWS))
+		return 0;
+	slr_counter_load(there, &step);
+	const sluice_ns clock = sl_step_instant(&counter->limit->limit, &step, now);
+	for (uint32_t h = 0; holds != NULL && h < holds->count; h++) {
+		const struct slr_hold *hold = &holds->list[h];
+		before += hold->lease != 0 && clock / window < (hold->end - world->config.slice_ns) / window ? hold->cost : 0;
+	}
+	return before;
+}
+
+/* What was admitted by slices that are not settled counts from an instant of the clock that is. */
+static void settle_later(struct world *world, struct sim_counter *counter, sluice_ns now) {
+	for (uint32_t back = 1; counter->sliced && back <= counter->count && back <= RING; back++) {
+		struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
+		if (one->at + world->config.slice_ns < world->time.now)
+			break;
+		one->from = sl_min(one->from, now);
+	}
+}
+
 /* The clock of a counter's node was another a moment ago. If it is ahead of that, what is held for fronts ends at once,
  * and they spend it yet. */
 void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_counter *counter, sluice_ns before) {
@@ -224,8 +253,13 @@ void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_
 			ended += holds->list[h].cost;
 	if (ended != 0 && now > before + SIM_MS)
 		judge_lost(world, counter, ended);
-	if (now < before)
+	if (now < before) {
 		counter->set_back_at = world->time.now;
+		settle_later(world, counter, now);
+	}
+	const uint64_t early = there == NULL || now >= before ? 0 : settled_before(world, counter, there, now);
+	if (early != 0)
+		judge_lost(world, counter, early);
 	judge_clock_reopened(world, node, counter);
 }
 
