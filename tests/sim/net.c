@@ -87,23 +87,32 @@ void sim_net_carry(struct sim_net *net, uint32_t from, uint32_t to, sluice_ns at
 	*end = parked;
 }
 
+/* When the last comes that was sent between two hosts, or `at`, if that is later. */
+static sluice_ns latest(const struct sim_host *from, const struct sim_host *to, sluice_ns at) {
+	for (const struct sim_wire *wire = from->wires; wire != NULL; wire = wire->next) {
+		at = wire->to == to && wire->to_last > at ? wire->to_last : at;
+		at = wire->to == to && wire->from_last > at ? wire->from_last : at;
+	}
+	return at;
+}
+
 /* What is sent from now on does not come before what waited. */
 static void keep_order(struct sim_host *from, const struct sim_host *to, sluice_ns at) {
 	for (struct sim_wire *wire = from->wires; wire != NULL; wire = wire->next)
-		if (wire->to == to) {
-			wire->to_last = wire->to_last > at ? wire->to_last : at;
-			wire->from_last = wire->from_last > at ? wire->from_last : at;
-		}
+		if (wire->to == to)
+			wire->to_last = wire->from_last = at;
 }
 
 void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b, bool cut) {
+	struct sim_host *one = &net->hosts[a], *other = &net->hosts[b];
 	net->cut[a][b] = net->cut[b][a] = cut;
 	if (cut)
 		return;
-	/* TCP tries again then */
-	const sluice_ns at = sim_net_arrival(net) + sim_between(&net->time->net, 0, 200 * SIM_MS);
-	keep_order(&net->hosts[a], &net->hosts[b], at);
-	keep_order(&net->hosts[b], &net->hosts[a], at);
+	/* TCP tries again then; what was sent before the cut, and is late, comes before it */
+	sluice_ns at = sim_net_arrival(net) + sim_between(&net->time->net, 0, 200 * SIM_MS);
+	at = latest(other, one, latest(one, other, at));
+	keep_order(one, other, at);
+	keep_order(other, one, at);
 	for (struct sim_parked **next = &net->parked; *next != NULL;) {
 		struct sim_parked *parked = *next;
 		if ((parked->from != a || parked->at != b) && (parked->from != b || parked->at != a)) {
