@@ -253,7 +253,6 @@ REFUSED = [
     (["CHECK", "k", 1, "9/1s", "ID"], "ID needs a token after it"),
     (["CHECK", "k", 1, MEMBERS, "MEMBER"], "MEMBER needs a member after it: a member that distinct counts"),
     (["PEEK", "k", 1, "ID", "a", "9/1s"], "ID is no word of SLUICE.PEEK"),
-    (["ACQUIRE", "k", 1, "UPTO", LEASES], "UPTO is no word of SLUICE.ACQUIRE"),
     (["RESERVE", "k", 1, 0, "9/1s"], "ttl_ms '0': expected a whole number from 1 to 316224000000"),
     (["RESERVE", "k", 1, 316224000001, "9/1s"],
      "ttl_ms '316224000001': expected a whole number from 1 to 316224000000"),
