@@ -150,21 +150,44 @@ uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_n
 	return used;
 }
 
-uint64_t judge_held(struct sim_node *node, const struct sim_counter *counter, sluice_ns at, bool in_slices) {
+static const struct slr_counter *find(struct sim_node *node, const struct sim_counter *counter,
+                                      struct slr_counter *scratch) {
 	const struct sim_entry *entry = sim_node_entry(node, sl_str(counter->redis_key), false);
-	const struct slr_counter *there = NULL;
+	return entry != NULL ? slr_value_find(entry->value, sl_identity_of(&counter->limit->limit), scratch) : NULL;
+}
+
+uint64_t judge_held(struct sim_node *node, const struct sim_counter *counter, sluice_ns at, bool in_slices) {
 	struct slr_counter scratch;
 	struct sl_counter step;
-	uint64_t held = 0;
-	if (entry != NULL)
-		there = slr_value_find(entry->value, sl_identity_of(&counter->limit->limit), &scratch);
+	const struct slr_counter *there = find(node, counter, &scratch);
 	const struct slr_holds *holds = there == NULL ? NULL : slr_counter_holds(there);
+	uint64_t held = 0;
 	if (holds == NULL)
 		return 0;
 	slr_counter_load(there, &step);
 	for (uint32_t h = slr_holds_ended(holds, sl_step_instant(&counter->limit->limit, &step, at)); h < holds->count; h++)
 		held += !in_slices || holds->list[h].lease != 0 ? holds->list[h].cost : 0;
 	return held;
+}
+
+/* What is held for a call is confirmed or cancelled within its budget: then nobody waits for it. Not so where a key got
+ * a lower quota of its own in between: what is confirmed then is denied, and is held until its time is over. */
+void judge_holds(struct world *world) {
+	const sluice_ns lasts = sl_max(4 * world->config.budget_ns, SIM_S);
+	for (uint32_t c = 0; c < world->counter_count && world->config.overrides == 0; c++) {
+		struct sim_counter *counter = &world->counters[c];
+		struct sim_node *node = primary_of(world, counter->slot);
+		struct slr_counter scratch;
+		const struct slr_counter *there = find(node, counter, &scratch);
+		const struct slr_holds *holds = there == NULL ? NULL : slr_counter_holds(there);
+		const sluice_ns now = sim_node_now(node);
+		for (uint32_t h = 0; holds != NULL && h < holds->count; h++) {
+			const struct slr_hold *hold = &holds->list[h];
+			if (hold->lease == 0 && hold->end > now && hold->end + 2 * world->config.budget_ns < now + lasts)
+				sim_fail(world, "hold: %s %s: %u is held since %" PRIu64 " ms, and no node is away",
+				         counter->limit->text, counter->key, hold->cost, (now + lasts - hold->end) / SIM_MS);
+		}
+	}
 }
 
 /* By then its counters say no more than none would; unless it was another's wall clock that it was to expire by. What
@@ -241,12 +264,10 @@ static void settle_later(struct world *world, struct sim_counter *counter, sluic
 /* The clock of a counter's node was another a moment ago. If it is ahead of that, what is held for fronts ends at once,
  * and they spend it yet. */
 void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_counter *counter, sluice_ns before) {
-	const struct sim_entry *entry = sim_node_entry(node, sl_str(counter->redis_key), false);
 	const sluice_ns now = sim_node_now(node);
-	struct slr_counter scratch, *there = NULL;
+	struct slr_counter scratch;
+	const struct slr_counter *there = find(node, counter, &scratch);
 	uint64_t ended = 0;
-	if (entry != NULL)
-		there = slr_value_find(entry->value, sl_identity_of(&counter->limit->limit), &scratch);
 	const struct slr_holds *holds = there == NULL ? NULL : slr_counter_holds(there);
 	for (uint32_t h = 0; holds != NULL && h < holds->count; h++)
 		if (holds->list[h].end > before && holds->list[h].end <= now + world->config.slice_ns)

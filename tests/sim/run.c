@@ -58,6 +58,8 @@ static void run_phases(struct world *world, uint32_t cycles) {
 	world_run(world, at);
 	for (uint32_t c = 0; c < cycles && !world->failed; c++) {
 		world_run(world, at += FAULTS_NS + MENDING_NS + CALM_NS);
+		if (!world->failed)
+			judge_holds(world);
 		for (int looks = 0; looks < 2; looks++) {
 			world->traffic = false;
 			world_run(world, at + QUIET_NS / 2);

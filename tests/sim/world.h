@@ -258,6 +258,8 @@ void judge_lost(struct world *world, struct sim_counter *counter, uint64_t cost)
 uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_ns at);
 /* What is held of that; in slices, or in all. */
 uint64_t judge_held(struct sim_node *node, const struct sim_counter *counter, sluice_ns at, bool in_slices);
+/* All faults are over, and calls are decided: nothing is held for one that is over. */
+void judge_holds(struct world *world);
 /* A counter's node has another clock now, or it has another node. */
 void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_counter *counter, sluice_ns before);
 /* The same of a counter whose key has gone by the clock before, and is not yet to go by this one. */
