@@ -69,13 +69,15 @@ static uint8_t quota_of(const struct sim_counter *counter, const struct slr_own 
 	return 0;
 }
 
-/* What its primary has is true. */
+/* What its primary has is true; whose clock is in whole ms, so a quota is in force until the next begins. */
 static void take_row(struct world *world, struct sim_counter *counter) {
 	const struct slr_own *row = row_at(primary_of(world, counter->slot), counter);
 	struct sim_own *own = &counter->own;
 	own->known = true;
 	own->quota = row == NULL ? 0 : quota_of(counter, row);
 	own->end_least = own->end_most = row == NULL ? SLUICE_NEVER : row->end;
+	if (own->end_most != SLUICE_NEVER)
+		own->end_most += SIM_MS;
 }
 
 /* Has a wall clock ended the key, which nobody has looked at since? Where it differs from that of the node that the key
@@ -174,7 +176,7 @@ void overrides_promoted(struct world *world, struct sim_counter *counter, bool h
 	clocks_of(world, counter, &least, &most);
 	if (were.quota != 0 && own->quota == 0 && most >= were.end_least)
 		return; /* it had ended, and nobody needs to keep it */
-	if (were.quota == 0 && own->end_most <= least)
+	if (were.quota == 0 && own->end_least <= least)
 		return; /* it had ended, and was kept */
 	world->totals.own_lost++;
 	if (has_all && !(own->quota == 0 && clocks_differ(world))) /* else a wall clock may have ended it there */
