@@ -259,6 +259,12 @@ static void judge_deleted(struct world *world, const struct change *change, cons
 		         change->counter->limit->text, change->counter->key, ask->gone, may);
 }
 
+/* What a page tells was so since then. A front that has not heard of a switch asks the former primary, which is a
+ * replica now, and tells what it was told last. */
+static sluice_ns list_since(const struct world *world, const struct change *change) {
+	return world->replica_listed_at >= change->sent ? before(change->sent, lag_of(world)) : change->sent;
+}
+
 static struct sim_counter *counter_named(struct world *world, struct sluice_bytes key) {
 	for (uint32_t c = 0; c < world->counter_count; c++)
 		if (sl_bytes_equal(sl_str(world->counters[c].key), key))
@@ -274,7 +280,8 @@ static void judge_listed(struct world *world, const struct change *change, const
 		         (const char *)one->key.data);
 		return;
 	}
-	const uint32_t may = overrides_since(world, counter, change->sent);
+	const sluice_ns since = list_since(world, change);
+	const uint32_t may = overrides_since(world, counter, since);
 	uint8_t v = SIM_OWNS - 1;
 	while (v != 0 && !((may >> v & 1) != 0 && sl_bytes_equal(one->limit, sl_str(counter->limit->own_texts[v]))))
 		v--;
@@ -284,7 +291,7 @@ static void judge_listed(struct world *world, const struct change *change, const
 	counter->own.seen++;
 	clocks_of(world, counter, &least, &most);
 	if (!counter->own.known || counter->own.busy || counter->own.quota != v || change->sent <= world->outage_until ||
-	    counter->own.changed_at >= change->sent) /* its node may have listed it before that */
+	    counter->own.changed_at >= since) /* its node may have listed it before that */
 		return;
 	const sluice_ns left = one->ms_left < 0 ? SLUICE_NEVER : (sluice_ns)one->ms_left * SIM_MS;
 	const bool ends = counter->own.end_most != SLUICE_NEVER;

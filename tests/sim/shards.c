@@ -417,7 +417,9 @@ static uint64_t charged_at(struct sim_node *node, struct sim_counter *counter) {
 
 static void before(struct sim_node *node, struct sluice_bytes key) {
 	struct world *world = world_of(node);
-	(void)key; /* a command may have several */
+	/* of keys a command may have several */
+	if (sl_bytes_equal(key, sl_str("LIST")) && shard_of_node(world, node->number)->primary != node->number)
+		world->replica_listed_at = now_of(world);
 	node->looked = has_stale(world, node->number);
 	for (uint32_t c = 0; c < world->counter_count && node->looked; c++) {
 		struct sim_counter *counter = &world->counters[c];

@@ -184,6 +184,7 @@ struct world {
 	sluice_ns outage_until;
 	sluice_ns disturbed_at, looked_at; /* the last fault that leaves slices to their ends; the last look */
 	sluice_ns stalled_until[SIM_FRONTS_MAX];
+	sluice_ns replica_listed_at; /* a node that is no primary was asked for its quotas of keys' own */
 	sluice_ns slow_until;
 	struct sim_totals totals;
 	bool failed;
