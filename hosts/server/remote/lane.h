@@ -23,7 +23,8 @@
  *
  * Patience. A call waits here for five eighths of its budget; the rest is for the node to answer. Then it is denied,
  * SLUICE_BOUND_HOLDS where it was in doubt, else SLUICE_BOUND_QUEUE: a queue of ours that is too long is no store that
- * is away. What is never denied (REFUND, RESET, COMMIT) asks its node then, out of turn.
+ * is away. What is never denied (REFUND, RESET, COMMIT) asks its node then, out of turn. Once the fleet has begun to
+ * close its nodes nobody waits: who is in doubt is denied.
  *
  * I1  A call is decided when it is the first of all its lanes, and each has been granted something for it.
  * I2  Seats stand in a lane in the order in which calls joined; a call joins all its lanes at once. So the call that

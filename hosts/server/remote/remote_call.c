@@ -543,7 +543,7 @@ static void take_turn(struct sl_remote_call *remote) {
 		return;
 	}
 	verdict = sl_lanes_judge(remote);
-	if (verdict == SL_LANE_DOUBTS && now < remote->batch->deadline)
+	if (verdict == SL_LANE_DOUBTS && now < remote->batch->deadline && !fleet_of(remote)->nodes_closing)
 		sl_lanes_stall(lanes, remote, now);
 	else
 		settle(remote, verdict);
