@@ -190,6 +190,34 @@ void judge_holds(struct world *world) {
 	}
 }
 
+/* What was admitted until then, and counts yet by a clock that is behind. */
+static uint64_t counts_yet(const struct sim_counter *counter, sluice_ns until, sluice_ns now) {
+	const sluice_ns longest = 2 * counter->limit->limit.window_ns;
+	uint64_t sum = 0;
+	for (uint32_t back = 1; back <= counter->count && back <= RING; back++) {
+		const struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
+		if (one->until + longest <= now)
+			break;
+		sum += one->at <= until ? one->cost : 0;
+	}
+	return sum;
+}
+
+/* What goes with a counter's key: what is used. Where the node's clock is behind that of the counter, which goes too,
+ * what had drained by that drains once more, and windows that were over begin again. */
+static uint64_t goes_with_key(const struct world *world, const struct sim_entry *entry,
+                              const struct sim_counter *counter, sluice_ns now, uint64_t used) {
+	struct slr_counter scratch;
+	const struct slr_counter *there = slr_value_find(entry->value, sl_identity_of(&counter->limit->limit), &scratch);
+	struct sl_counter step;
+	if (there == NULL)
+		return used;
+	slr_counter_load(there, &step);
+	if (sl_step_instant(&counter->limit->limit, &step, now) <= now)
+		return used;
+	return sl_max(used, counts_yet(counter, world->time.now, now));
+}
+
 /* By then its counters say no more than none would; unless it was another's wall clock that it was to expire by. What
  * has come from a node whose clock is ahead of this one's counts by this one's clock for longer than its key lives. */
 void judge_expiring(struct sim_node *node, struct sim_entry *entry) {
@@ -206,8 +234,9 @@ void judge_expiring(struct sim_node *node, struct sim_entry *entry) {
 		if (used != 0 && !may_be_early)
 			sim_fail(world, "expiry: %s %s expires at node %u with %" PRIu64 " charged", counter->limit->text,
 			         counter->key, node->number, used);
-		else if (used != 0 && !shards_is_stale(world, node, counter))
-			judge_lost(world, counter, used);
+		const uint64_t lost = may_be_early ? goes_with_key(world, entry, counter, sim_node_now(node), used) : used;
+		if (lost != 0 && !shards_is_stale(world, node, counter))
+			judge_lost(world, counter, lost);
 		if (sim_node_leads(node) && !shards_is_stale(world, node, counter)) {
 			counter->expired_at = world->time.now;
 			counter->expired_clock = sim_node_now(node);
@@ -217,16 +246,10 @@ void judge_expiring(struct sim_node *node, struct sim_entry *entry) {
 
 /* By a clock that is behind it counts yet, and nobody knows of it any more: windows that are over begin again. */
 void judge_clock_reopened(struct world *world, const struct sim_node *node, struct sim_counter *counter) {
-	const sluice_ns now = sim_node_now(node), longest = 2 * counter->limit->limit.window_ns;
-	uint64_t forgotten = 0;
+	const sluice_ns now = sim_node_now(node);
 	if (counter->expired_clock <= now)
 		return;
-	for (uint32_t back = 1; back <= counter->count && back <= RING; back++) {
-		const struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
-		if (one->until + longest <= now)
-			break;
-		forgotten += one->at <= counter->expired_at ? one->cost : 0;
-	}
+	const uint64_t forgotten = counts_yet(counter, counter->expired_at, now);
 	counter->expired_clock = 0;
 	if (forgotten != 0)
 		judge_lost(world, counter, forgotten);
