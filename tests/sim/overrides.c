@@ -69,9 +69,17 @@ static uint8_t quota_of(const struct sim_counter *counter, const struct slr_own 
 	return 0;
 }
 
+/* While its slot moves, the key may be at the other node already. */
+static const struct slr_own *row_of(struct world *world, const struct sim_counter *counter) {
+	const struct slr_own *row = row_at(primary_of(world, counter->slot), counter);
+	if (row == NULL && world->moving && world->move.slot == counter->slot)
+		row = row_at(&world->nodes[world->move.to], counter);
+	return row;
+}
+
 /* What its primary has is true; whose clock is in whole ms, so a quota is in force until the next begins. */
 static void take_row(struct world *world, struct sim_counter *counter) {
-	const struct slr_own *row = row_at(primary_of(world, counter->slot), counter);
+	const struct slr_own *row = row_of(world, counter);
 	struct sim_own *own = &counter->own;
 	own->known = true;
 	own->quota = row == NULL ? 0 : quota_of(counter, row);
