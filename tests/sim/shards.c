@@ -169,6 +169,14 @@ static void spread(struct world *world, uint32_t from, sluice_ns most) {
 
 /* ---- taking over ------------------------------------------------------------------------------------------------- */
 
+/* What is charged and what is held for slices, at an instant of the counter's clock. A plain hold is nothing yet: once
+ * it is confirmed it is charged. */
+static uint64_t kept_at(struct sim_node *node, struct sim_counter *counter, sluice_ns at) {
+	const uint64_t used = judge_used(node, counter, at),
+				   plain = judge_held(node, counter, at, false) - judge_held(node, counter, at, true);
+	return used - sl_min(used, plain);
+}
+
 /* What the old primary had of each counter, and the new one has not. */
 static void count_lost(struct world *world, struct sim_shard *shard, struct sim_node *old, struct sim_node *new,
                        uint32_t member) {
@@ -183,7 +191,7 @@ static void count_lost(struct world *world, struct sim_shard *shard, struct sim_
 		struct sim_counter *counter = &world->counters[c];
 		if (world->shard_of[counter->slot] != shard - world->shards)
 			continue;
-		const uint64_t had = judge_used(old, counter, at), has = judge_used(new, counter, at);
+		const uint64_t had = kept_at(old, counter, at), has = kept_at(new, counter, at);
 		if (had > has)
 			judge_lost(world, counter, had - has);
 	}
