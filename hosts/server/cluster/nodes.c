@@ -362,11 +362,9 @@ static void free_all(struct sl_nodes *nodes) {
 static void maybe_closed(struct sl_nodes *nodes) {
 	if (!nodes->closing || nodes->handles != 0 || nodes->world.alive != 0)
 		return;
-	void (*closed)(void *) = nodes->closed;
-	void *to = nodes->closed_to;
-	free_all(nodes);
-	if (closed != NULL)
-		closed(to);
+	if (nodes->closed != NULL)
+		nodes->closed(nodes->closed_to);
+	free_all(nodes); /* after it: who waited asks yet, in vain */
 }
 
 static void on_link_ended(struct sl_link_world *world) {
