@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said(server):
 def test_a_store_in_redis_answers_later(server, redises):
     """One that is gone is what the limits' on-error says; and 503 where only an override applies."""
     redis = redises()
-    one = server(f"{POLICY}store: {{redis: \"127.0.0.1:{redis.port}\"}}\n", listen=())
+    one = server(f"{POLICY}store: {{redis: \"127.0.0.1:{redis.port}\", budget: 10s}}\n", listen=())
     path = asked([("ip", "192.0.2.1"), ("path", "/login")])
     override = asked(([("a", "b")], {"limit": (1, rls.HOUR)}))
     with oracle.Json(one.ports('http')[0]) as client:
