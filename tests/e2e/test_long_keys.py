@@ -174,7 +174,8 @@ def test_no_ticket_of_the_module_says_another_long_key(redis, size):
 
 
 def test_members_count_alike_at_a_server_and_in_the_module(redis, server):
-    front = server(f'store: {{redis: ["127.0.0.1:{redis.port}"], prefix: "", slices: false, budget: 10s}}\nlimits: []\n')
+    front = server(f'store: {{redis: ["127.0.0.1:{redis.port}"], prefix: "", slices: false, budget: 10s}}\n'
+                   'limits: []\n')
     with redis.resp() as there, front.resp() as here:
         for one in (here, there, here):
             assert one.call("SLUICE.CHECK", "d", 1, "MEMBER", KEY, "distinct 5/1h")[2] == 4
@@ -186,7 +187,8 @@ def test_members_count_alike_at_a_server_and_in_the_module(redis, server):
 
 
 def test_the_command_line_asks_redis_as_a_server_would(redis, server, sluice_bin):
-    front = server(f'store: {{redis: ["127.0.0.1:{redis.port}"], prefix: "p:", slices: false, budget: 10s}}\nlimits: []\n')
+    front = server(f'store: {{redis: ["127.0.0.1:{redis.port}"], prefix: "p:", slices: false, budget: 10s}}\n'
+                   'limits: []\n')
     run(sluice_bin, "check", KEY, LIMIT, "--store", f"redis://127.0.0.1:{redis.port}/p:")
     with front.resp() as r:
         assert left(r) == 99 and left(r, TWIN) == 100
