@@ -16,6 +16,7 @@ from harness import RespError, encode
 from spop import HELLO, Spop, frame, pairs, string, varint
 
 NONE = 4294967295
+SPOP_FRAME_MAX = 16380
 
 NOTATION = ["100/1m", "5/1h", "1/1s", "fixed-window 10/1s", "sliding-window 50/1m", "sliding-log 20/1m",
             "sliding-log 3/200ms", "sliding-log 400k/1m", "sliding-buckets 30/1m precision 5s",
@@ -552,7 +553,7 @@ class Grammar(Words):
     # ---- SPOP and gRPC -----------------------------------------------------------------------------------------------
 
     def spop(self, number):
-        """One NOTIFY, numbered, as its ACK will be."""
+        """One NOTIFY, numbered, as its ACK will be. A ticket that another door gave may be too long for its frame."""
         name, items = "admit", [(n, v.encode()) for n, v in self.attributes().items()]
         if self.chance(0.15):
             name, items = "commit", [("ticket", self.ticket()), ("actual", self.cost())]
@@ -560,7 +561,10 @@ class Grammar(Words):
             if self.chance(0.05):
                 items.append((word, made()))
         name = self.dice.choice(["other", "", "x" * 300]) if self.chance(0.01) else name
-        return Spop.message(name, items, number), Want(self.take_ack, (name, items))
+        message = Spop.message(name, items, number)
+        if len(message) > 4 + SPOP_FRAME_MAX:
+            return self.spop(number)
+        return message, Want(self.take_ack, (name, items))
 
     def take_ack(self, said):
         if isinstance(said.get("ticket"), str):
@@ -574,7 +578,7 @@ class Grammar(Words):
 # ---- HTTP/2 and the greeting of SPOP, byte by byte ------------------------------------------------------------------
 
 SPOP_HELLO = frame(HELLO, pairs([("supported-versions", "2.0"), ("capabilities", "pipelining,async")]) +
-                   string("max-frame-size") + b"\x03" + varint(16380))
+                   string("max-frame-size") + b"\x03" + varint(SPOP_FRAME_MAX))
 
 
 def h2_frame(kind, flags, stream, payload):
