@@ -126,7 +126,8 @@ bool sl_nodes_has_only_scripts(const struct sl_nodes *nodes, uint16_t group);
 bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group);
 
 /* Answers what is under way as LOST (AWAY, what was not sent), closes; `closed` (may be NULL) is called when nothing is
- * left on the loop, at once but for a name that is being resolved. May be called from within `answered`. */
+ * left on the loop, at once but for a name that is being resolved. What is asked from within it is refused; after it
+ * the nodes are freed. May be called from within `answered`. */
 void sl_nodes_close(struct sl_nodes *nodes, void (*closed)(void *to), void *to);
 
 /* The slot of a key in a cluster, 0..16383: CRC16 of its hash tag, or of all of it. */

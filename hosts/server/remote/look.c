@@ -5,9 +5,9 @@
 
 #include "algo/rule.h"
 #include "base/assert.h"
-#include "base/math.h"
 #include "hosts/server/door/inspected.h"
 #include "hosts/server/remote/denial_cache.h"
+#include "hosts/server/remote/remote_override.h"
 #include "hosts/server/remote/sending.h"
 #include "proto/reply.h"
 
@@ -90,9 +90,7 @@ static void own_told(struct sl_node_ask *ask, const struct sl_reply_token *token
 	if (token->kind != SL_REPLY_INTEGER || token->value < -1)
 		return;
 	asked->end = true;
-	asked->own.ends_after_ns = token->value == -1
-	                               ? SLUICE_NEVER
-	                               : sl_min((uint64_t)token->value, SL_WINDOW_NS_MAX / SL_MS_NS) * SL_MS_NS;
+	asked->own.ends_after_ns = sl_remote_override_left(token->value);
 }
 
 static void own_answered(struct sl_node_ask *ask, const struct sl_answer *answer) {

@@ -7,7 +7,6 @@
 #include "hosts/server/remote/remote_override.h"
 
 #include "algo/override.h"
-#include "base/math.h"
 #include "base/out.h"
 #include "hosts/server/door/override_ask.h"
 #include "hosts/server/remote/denial_cache.h"
@@ -141,8 +140,7 @@ static bool take_got(struct override_call *call, struct part *p) {
 		return true;
 	if (p->told != 1 || p->number < -1 || sluice_limit_parse(&ask->found.limit, p->texts[0], NULL) != SLUICE_OK)
 		return false;
-	ask->found.ends_after_ns =
-		p->number < 0 ? SLUICE_NEVER : (sluice_ns)sl_min((uint64_t)p->number, SL_WINDOW_NS_MAX / SL_MS_NS) * SL_MS_NS;
+	ask->found.ends_after_ns = sl_remote_override_left(p->number);
 	ask->err = SLUICE_OK;
 	return true;
 }
