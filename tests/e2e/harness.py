@@ -59,7 +59,7 @@ def same_but_for_time(one, other, elapsed_s):
     return WAITS.sub("", one) == WAITS.sub("", other) and all(abs(a - b) <= allowed for a, b in zip(*waits))
 
 
-RELOADS_MAX = 3
+RELOADS_MAX = int(DEADLINE_S / 10)
 
 
 def machine_is_slow(told):

@@ -131,7 +131,9 @@ def test_what_a_killed_server_left_is_replaced(sluice_bin, tmp_path):
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 @pytest.mark.parametrize("door", ["resp", "http"])
 def test_an_address_that_others_reach_is_refused_without_users(sluice_bin, tmp_path, address, door):
-    for args, policy in (([f"--{door}", address], LIMITS), ([], f'listen: {{{door}: "{address}"}}\n' + LIMITS)):
+    other = {"resp": "http", "http": "resp"}[door]  # without a port of its own it would have the default's
+    for args, policy in (([f"--{door}", address, f"--{other}", "127.0.0.1:0"], LIMITS),
+                         ([], f'listen: {{{door}: "{address}", {other}: "127.0.0.1:0"}}\n' + LIMITS)):
         status, said = fails(sluice_bin, tmp_path, policy, *args)
         lines = [line for line in said.split("\n") if line.startswith("sluice: ") and "warning" not in line]
         assert status == 2 and len(lines) == 1, said

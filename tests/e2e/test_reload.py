@@ -247,7 +247,8 @@ def test_200_reloads_under_load(server):
             else:
                 write(one, policies[(i // 2 + 1) % 2])
             if kind % 2 == 0:
-                assert http.post("/v1/reload", b"")[0] == (409 if kind == 6 else 200)
+                told = http.post("/v1/reload", b"")
+                assert told[0] == (409 if kind == 6 else 200), told
             elif kind == 3:
                 with pytest.raises(RespError, match="line"):
                     client.call("SLUICE.RELOAD")
@@ -306,7 +307,8 @@ def test_reloads_under_traffic(server):
 def test_what_this_version_does_not_have_is_refused(sluice_bin, tmp_path, policy, words):
     path = tmp_path / "policy.yaml"
     path.write_text(policy)
-    done = subprocess.run([sluice_bin, "serve", "-c", str(path)], capture_output=True, timeout=DEADLINE_S, check=False)
+    done = subprocess.run([sluice_bin, "serve", "-c", str(path), "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+                          capture_output=True, timeout=DEADLINE_S, check=False)
     said = [line for line in done.stderr.decode().splitlines() if ": warning: " not in line]
     assert done.returncode == 2 and len(said) == 1 and words in said[0], said
 
