@@ -6,10 +6,13 @@
 #include "policy/route.h"
 #include "policy/ruleset.h"
 
-/* Undoes sl_key_encode(); `text` has at most SLUICE_KEY_BYTES_MAX bytes. */
+/* Undoes sl_key_encode(), in `memory` where there may be something to undo; `text` has at most SLUICE_KEY_BYTES_MAX
+ * bytes. */
 static struct sluice_bytes decode(struct sluice_bytes text, char *memory) {
 	const char *p = text.data;
 	char *at = memory;
+	if (text.len == 0 || memchr(p, '%', text.len) == NULL)
+		return text;
 	for (size_t i = 0; i < text.len; i++) {
 		const char *code = text.len - i >= 3 ? p + i : "   ";
 		char c = memcmp(code, "%25", 3) == 0   ? '%'
@@ -22,20 +25,17 @@ static struct sluice_bytes decode(struct sluice_bytes text, char *memory) {
 	return sl_slice(memory, (size_t)(at - memory));
 }
 
-/* Appends one pair; false where it is none. */
+/* Appends one pair; false where it is none. What people leave as it is in a value, such as the "=" at the end of
+ * base64, is encoded as in requests' keys. */
 static bool add_pair(struct sl_out *out, struct sluice_bytes pair, const struct sl_settings *settings) {
 	const char *p = pair.data, *mark = pair.len == 0 ? NULL : memchr(p, '=', pair.len);
 	char decoded[SLUICE_KEY_BYTES_MAX], memory[SLUICE_KEY_BYTES_MAX];
 	if (mark == NULL)
 		return false;
 	struct sluice_bytes name = {p, (size_t)(mark - p)}, value = {mark + 1, pair.len - name.len - 1};
-	enum sl_attribute attribute = sl_attribute_find(name);
 	sl_out_bytes(out, p, name.len + 1);
-	if (attribute == SL_ATTRIBUTE_OTHER) {
-		sl_out_bytes(out, value.data, value.len);
-		return true;
-	}
-	value = sl_attribute_counted(attribute, decode(value, decoded), settings->ipv6_prefix, settings->paths, memory);
+	value = sl_attribute_counted(sl_attribute_find(name), decode(value, decoded), settings->ipv6_prefix,
+	                             settings->paths, memory);
 	sl_key_add(out, value);
 	return true;
 }

@@ -116,6 +116,20 @@ def test_a_key_that_no_request_has_is_set_and_warned_of(server):
         says % "plan=pro" + "expected the key of a request, such as user=alice"]
 
 
+def test_a_key_is_written_as_it_is_or_as_it_is_shown(server):
+    """An id in base64 ends in "=", which keys have encoded."""
+    one = server(POLICY.replace("store: {%s, memory: 8MiB}", ""))
+    with one.resp() as r:
+        for written, quota in (("user=YWxpY2U=", 50), ("user=YWxpY2U%3D", 60)):
+            assert r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", written, f"{quota}/1h") == b"OK"
+            assert r.call("SLUICE.ADMIT", 1, "user", "YWxpY2U=")[1] == quota
+            assert r.call("SLUICE.PEEK", written, 1, "policy:per-user")[1] == quota
+        assert r.call("SLUICE.PEEK", "user=YWxpY2U=", 1, "policy:per-user")[2] == 58
+        assert r.call("SLUICE.OVERRIDE", "LIST")[1][0][1] == b"user=YWxpY2U%3D"
+        assert r.call("SLUICE.OVERRIDE", "DEL", "policy:per-user", "user=YWxpY2U=") == 1
+        assert one.http().ask("GET", "/v1/overrides")[2]["overrides"] == []
+
+
 def listed(http, count=100):
     """All pages: where a page of the list ends depends on the keys' hashes, of which each store has its own."""
     rows, after = [], 0

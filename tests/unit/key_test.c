@@ -101,6 +101,12 @@ static void written_keys_take_the_form_of_requests(void **state) {
 		{"", ""},
 		{"=", "="},
 		{"ip=%2", "ip=%252"}, /* as requests have it */
+		{"user=YWxpY2U=", "user=YWxpY2U%3D"},
+		{"user=YWxpY2U%3D", "user=YWxpY2U%3D"},
+		{"user=a=b,x=100%", "user=a%3Db,x=100%25"},
+		{"user=a%252Cb", "user=a%252Cb"},
+		{"user=a%3db%41", "user=a%253db%2541"}, /* no code of a key */
+		{"=a%b", "=a%25b"},
 	};
 	struct sluice_policy *policy;
 	char memory[SLUICE_KEY_BYTES_MAX];
