@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "policy/conf_terms.h"
 #include "policy/key.h"
-#include "policy/report.h"
+#include "policy/source.h"
 
 #include <stdio.h>
 
@@ -181,6 +181,9 @@ static bool says_nothing(struct sluice_bytes line, uint32_t number) {
 }
 
 static bool read_lines(struct reader *reader, struct sluice_bytes text) {
+	const size_t mark = sl_source_mark(text); /* spreadsheets write one */
+	if (mark != 0)
+		text = sl_slice((const char *)text.data + mark, text.len - mark);
 	while (text.len != 0) {
 		struct sluice_bytes line = next_line(&text);
 		reader->line++;

@@ -51,6 +51,8 @@ static void test_lines(void **state) {
 		{one_part, "alice,7/1m", "user=alice", 7},
 		{one_part, "alice,7/1m\r\nbob,8/1m\r\n", "user=bob", 8},
 		{one_part, "key,limit\n\n# plans\nalice,7/1m\n", "user=alice", 7},
+		{one_part, "\xef\xbb\xbf" "alice,7/1m\r\n", "user=alice", 7}, /* as spreadsheets save it */
+		{one_part, "\xef\xbb\xbfkey,limit\nalice,7/1m\n", "user=alice", 7},
 		{one_part, "alice,7/1m\n", "user=bob", 5},
 		{one_part, "alice,7/1m\n", "ip=alice", 5},            /* the name is of the key, too */
 		{one_part, "alice,7/1m\n", "user=alice plan=pro", 7}, /* a key's own goes before overrides */
@@ -98,6 +100,7 @@ static void test_what_is_refused(void **state) {
 		{one_part, "alice,7/1m\n\nbob;8/1m\n", 3, 1, "expected KEY,LIMIT"},
 		{one_part, "alice,7/1x\n", 1, 10, "expected a unit of time"},
 		{one_part, "alice,\"7/1x\"\n", 1, 11, "expected a unit of time"},
+		{one_part, "\xef\xbb\xbf" "alice,7/1x\n", 1, 10, "expected a unit of time"},
 		{one_part, "alice,\n", 1, 7, "expected"},
 		{one_part, "alice,7/1m,8/1m\n", 1, 11, "expected the end of the line"},
 		{one_part, "\"alice,7/1m\n", 1, 1, "expected KEY,LIMIT"},
