@@ -921,3 +921,14 @@ def test_the_example(place, which):
             assert re.sub(r"\b(60|59)$", "60", told[5][1][name.lower()]) == value
     else:
         assert nginx.status("/search") == 502 and nginx.status("/reports") == 502
+
+
+@pytest.mark.parametrize("which", ["sluice.conf", "reserve.conf"])
+def test_the_examples_of_auth_request_load_beside_the_module(place, which):
+    """nginx sets no variable that has the name of a module's own: it would not start once the module is installed."""
+    with open(os.path.join(ROOT, "examples", "nginx", which), encoding="utf-8") as f:
+        text = f.read().replace("    listen [::1]:8000;\n", "").replace("127.0.0.1:8000", "127.0.0.1:{port}")
+    assert "8000" not in text
+    nginx = place.nginx("")
+    nginx.write(text)
+    assert nginx.test()[0], nginx.test()[1]

@@ -579,7 +579,7 @@ def test_nginx_releases_whatever_happens(chain):
 
 def test_nginx_keeps_tickets_to_itself(chain):
     def change(text):
-        return text.replace("post_action ", "# ").replace('Sluice-Ticket   "";', "Sluice-Ticket   $sluice_ticket;")
+        return text.replace("post_action ", "# ").replace('Sluice-Ticket   "";', "Sluice-Ticket   $auth_ticket;")
     proxy, sluice, app = chain("nginx", policy=HELD, conf="reserve.conf")
     answer = proxy.ask("/cost/5", headers=ALICE + [("Sluice-Ticket", "0123456789abcdef.AQ"), ("X-Actual-Cost", "9")])
     assert answer[0] == 200 and "sluice-ticket" not in answer[1]
