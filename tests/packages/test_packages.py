@@ -134,6 +134,16 @@ def test_an_upgrade_keeps_counters_and_what_was_edited(release, root, tmp_path):
     assert not (root / "etc/sluice/sluice.yaml").exists() and (root / "var/lib/sluice/counters").exists()
 
 
+def test_what_systemd_listens_for_outlives_an_upgrade_and_not_a_removal(release, tmp_path):
+    run("dpkg-deb", "-e", package(release, "sluice"), tmp_path)
+    scripts = {path.name: path.read_text() for path in tmp_path.glob("p*")}
+    assert {"postinst", "prerm"} <= set(scripts) and "stop" not in scripts.get("preinst", "")
+    stopped = re.findall(r"deb-systemd-invoke stop (.*?) >", scripts["prerm"])
+    assert stopped[0] == "sluice.socket sluice.service", scripts["prerm"]
+    invoked = re.findall(r"deb-systemd-invoke (\S+) (\S+)", scripts["postinst"])
+    assert invoked[0] == ("restart", "sluice.service") and not [one for one in invoked if "socket" in one[1]], invoked
+
+
 def test_nginx_loads_its_module(release, root):
     """Installed, it is enabled; nginx reads the directives, and counts."""
     installs(root, package(release, "libnginx-mod-http-sluice"))
@@ -196,6 +206,21 @@ chroot %s /usr/bin/sluice check user:1 '5/month at Europe/Berlin'
 kill $server; wait $server""" % (root, tmp_path, root, tmp_path, root)
     assert "allowed" in run("unshare", "--net", "--pid", "--fork", "--kill-child", "bash", "-ec", script)
     print("kept: image unpacked, first limited answer: %.1f s" % (time.monotonic() - begin))
+
+
+def test_the_image_has_its_name_once_it_is_loaded(release, tmp_path):
+    """sluice:VERSION, as the documents run it: by podman, and in what Docker without containerd reads."""
+    image = next(release.glob("*-image.tar"))
+    name = "sluice:" + re.search(r"sluice-(.*)-image", image.name)[1]
+    run("skopeo", "inspect", "docker-archive:%s:%s" % (image, name))
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed: tools/deps packages")
+    conf = tmp_path / "storage.conf"
+    conf.write_text('[storage]\ndriver = "vfs"\ngraphroot = "%s/images"\nrunroot = "%s/run"\n' % (tmp_path, tmp_path))
+    environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(conf)}
+    run("podman", "load", "-i", image, env=environment)
+    assert re.search(r"/%s$" % name, run("podman", "images", "--format", "{{.Repository}}:{{.Tag}}", name,
+                                         env=environment), re.M)
 
 
 @pytest.fixture(scope="session")
