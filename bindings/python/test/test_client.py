@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import os
+import socket
 import sys
 import threading
 import urllib.error
@@ -265,6 +266,45 @@ def test_nobody_there_is_an_error_of_the_library(ask):
         ask(polite, gone.url)
     assert raised.type.__module__.split(".")[0] in ("requests", "httpx", "urllib")
     assert polite.clock.at - START == 500 + 999 + 1998 + 3996
+
+
+def proxy_that_fails(times):
+    """A proxy on a free port, and what it is sent first on each connection, and then in its tunnel: 502 so many times,
+    then a tunnel that is closed."""
+    listener, seen = socket.create_server(("127.0.0.1", 0)), []
+
+    def serve():
+        with listener:
+            for number in range(times + 1):
+                connection = listener.accept()[0]
+                with connection:
+                    seen.append(connection.recv(4096))
+                    if number < times:
+                        connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+                    else:
+                        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                        seen.append(connection.recv(4096))
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return "http://127.0.0.1:%d" % listener.getsockname()[1], seen, thread
+
+
+def test_urllib_keeps_to_tls_behind_a_proxy_however_often_it_tries():
+    proxy, seen, thread = proxy_that_fails(2)
+    opener = sluice.client.Opener(client(attempts=3),
+                                  urllib.request.build_opener(urllib.request.ProxyHandler({"https": proxy})))
+    with pytest.raises(OSError):
+        opener.open("https://api.test/secret", timeout=9)
+    thread.join(9)
+    assert [first.split(b" HTTP")[0] for first in seen[:3]] == [b"CONNECT api.test:443"] * 3
+    assert seen[3][:1] == b"\x16"  # of TLS: a handshake
+
+
+def test_urllib_follows_a_redirect_to_what_is_limited_at_each_try(app):
+    turn = iter([DENIED, DENIED, DENIED, DENIED, FINE])
+    one = app(lambda method, path, *_: (302, {"Location": "/there"}) if path == "/" else next(turn))
+    assert by_urllib(client(), one.url + "/") == 200
+    assert [path for _, path, _ in one.seen] == ["/", "/there"] * 5
 
 
 def test_on_wait_and_wrong_options(app, ask):

@@ -1,5 +1,6 @@
 """For urllib: urlopen() as the standard library's, by a client."""
 
+import copy
 import http.client
 import urllib.error
 import urllib.request
@@ -12,6 +13,14 @@ def _read(response):
         lines = response.headers.get_all(name)
         return None if lines is None else ", ".join(lines)
     return response.status, get
+
+
+def _fresh(request):
+    """The same request as if it had never been opened: opening one leaves its proxy, its redirects and its cookies in
+    it, and through a proxy an https request that is opened twice is sent without TLS."""
+    fresh = copy.copy(request)
+    fresh.headers, fresh.unredirected_hdrs = dict(request.headers), dict(request.unredirected_hdrs)
+    return fresh
 
 
 class Opener:
@@ -30,7 +39,7 @@ class Opener:
         def send(seconds):
             times = [t for t in (timeout, seconds) if t is not None]
             try:
-                return self.opener.open(request, timeout=min(times)) if times else self.opener.open(request)
+                return self.opener.open(_fresh(request), **({"timeout": min(times)} if times else {}))
             except urllib.error.HTTPError as error:
                 return error
         response = self.client.send(Exchange(
