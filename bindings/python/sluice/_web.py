@@ -18,6 +18,7 @@ import asyncio
 import inspect
 import json
 import time
+import urllib.parse
 
 from . import _core
 from ._errors import SluiceError
@@ -28,13 +29,14 @@ QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded
 
 
 class Request:
-    """What is looked at of a request. `headers` gives all values of a name in lower case; `raw` is the framework's."""
+    """What is looked at of a request. `path` is what counts at all doors: without query, unreserved characters decoded.
+    `headers` gives all values of a name in lower case; `raw` is the framework's. Text is of bytes: Latin-1."""
 
     __slots__ = ("method", "path", "host", "peer", "headers", "raw", "ip")
 
     def __init__(self, method, path, host, peer, headers, raw):
-        self.method, self.path, self.host, self.peer, self.headers, self.raw = method, path, host, peer, headers, raw
-        self.ip = None
+        self.method, self.host, self.peer, self.headers, self.raw = method, host, peer, headers, raw
+        self.path, self.ip = _core.path(path), None
 
 
 class Question:
@@ -163,6 +165,11 @@ def leased(limits):
         text = limit[1] if isinstance(limit, (tuple, list)) and len(limit) > 1 else limit
         return isinstance(text, (str, bytes)) and text[:12] in ("concurrency ", b"concurrency ")
     return [limit for limit in limits if is_leased(limit)]
+
+
+def quoted(path):
+    """Of a path that a server has decoded (text, or its bytes) as clients send it: what may stand in a path stays."""
+    return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~").encode()
 
 
 def first(values):

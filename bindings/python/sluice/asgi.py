@@ -52,8 +52,7 @@ def request_of(scope):
     lines = {}
     for name, value in scope["headers"]:
         lines.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    path = scope.get("raw_path")
-    path = path.decode("latin-1") if path else scope["path"]
+    path = scope.get("raw_path") or _web.quoted(scope["path"])
     client = scope.get("client")
     return _web.Request(scope["method"], path, _web.first(lines.get("host")), client[0] if client else None,
                         lambda name: lines.get(name, ()), scope)

@@ -117,9 +117,6 @@ def handed_on(response, lease):
 
 
 def request_of(request):
-    seen = wsgi.request_of(request.META) if "REQUEST_METHOD" in request.META else None
-    if seen is None:
+    if "REQUEST_METHOD" not in request.META:
         raise TypeError("a request without META: expected one of Django's handlers")
-    seen.path = request.get_full_path()
-    seen.raw = request
-    return seen
+    return wsgi.of_environ(request.META, _web.quoted(request.path), request)

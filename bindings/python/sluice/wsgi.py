@@ -4,8 +4,6 @@
 
 Options: see sluice._web. A denied request never reaches the application: 429, application/problem+json, Retry-After.
 """
-import urllib.parse
-
 from . import _web
 from ._limiter import Limiter
 
@@ -67,10 +65,13 @@ class Held:
 
 
 def request_of(environ):
+    path = _web.quoted((environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1"))
+    return of_environ(environ, path, environ)
+
+
+def of_environ(environ, path, raw):
     def headers(name):
         value = environ.get("HTTP_" + name.upper().replace("-", "_"))
         return () if value is None else (value,)
-    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-    path = urllib.parse.quote(path.encode("latin-1")) or "/"
     return _web.Request(environ["REQUEST_METHOD"], path, environ.get("HTTP_HOST") or environ.get("SERVER_NAME"),
-                        environ.get("REMOTE_ADDR") or None, headers, environ)
+                        environ.get("REMOTE_ADDR") or None, headers, raw)

@@ -120,6 +120,9 @@ PyObject *result_fallback(const struct core *core, bool allow, PyObject *limits)
 /* headers(forms, result, now_ms): lines of RateLimit headers as [(name, value)] */
 PyObject *core_headers(PyObject *module, PyObject *args);
 
+/* path(target): the path of a request's target, bytes, as it counts; in the text each character is a byte */
+PyObject *core_path(PyObject *module, PyObject *target);
+
 /* proxies(yaml): whom a policy with trusted-proxies and ipv6-prefix trusts */
 PyObject *core_proxies(PyObject *module, PyObject *args);
 

@@ -62,6 +62,7 @@ static PyMethodDef functions[] = {
 	{"encode", (PyCFunction)(void (*)(void))core_encode, METH_FASTCALL | METH_KEYWORDS, NULL},
 	{"ticket", (PyCFunction)(void (*)(void))core_ticket, METH_FASTCALL | METH_KEYWORDS, NULL},
 	{"headers", core_headers, METH_VARARGS, NULL},
+	{"path", core_path, METH_O, NULL},
 	{"proxies", core_proxies, METH_VARARGS, NULL},
 	{"failure_kind", core_failure_kind, METH_O, NULL},
 	{"make_id", core_make_id, METH_NOARGS, NULL},

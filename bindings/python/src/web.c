@@ -3,6 +3,7 @@
 #include "bindings/python/src/core.h"
 
 #include "base/math.h"
+#include "policy/attribute.h"
 #include "policy/policy.h"
 #include "proto/forwarded.h"
 #include "proto/headers.h"
@@ -139,6 +140,18 @@ PyObject *core_headers(PyObject *module, PyObject *args) {
 		Py_XDECREF(names[i]);
 	PyMem_Free(memory);
 	return list;
+}
+
+/* ---- which path it asks for -------------------------------------------------------------------------------------- */
+
+PyObject *core_path(PyObject *module, PyObject *target) {
+	struct sluice_bytes bytes;
+	char memory[SLUICE_KEY_BYTES_MAX];
+	(void)module;
+	if (!bytes_of(target, &bytes))
+		return PyErr_Format(PyExc_TypeError, "expected bytes");
+	bytes = sl_attribute_form(SL_ATTRIBUTE_PATH, bytes, 128, memory);
+	return PyUnicode_DecodeLatin1(bytes.data, (Py_ssize_t)bytes.len, NULL);
 }
 
 /* ---- whose request it is ----------------------------------------------------------------------------------------- */

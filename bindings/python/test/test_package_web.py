@@ -121,7 +121,10 @@ class Client:
     def get(self, path, headers=(), peer="192.0.2.1"):
         headers = [("host", "app.test"), *headers]
         if not self.asynchronous:
-            transport = httpx.WSGITransport(self.app, remote_addr=peer)
+            def app(environ, start_response):  # httpx leaves characters where the bytes of UTF-8 belong
+                environ["PATH_INFO"] = environ["PATH_INFO"].encode().decode("latin-1")
+                return self.app(environ, start_response)
+            transport = httpx.WSGITransport(app, remote_addr=peer)
             with httpx.Client(transport=transport, base_url="http://app.test") as client:
                 return client.get(path, headers=headers)
 
@@ -182,6 +185,29 @@ def test_whose_request_it_is(serve):
     assert [status(xff, "192.0.2.1"), status([], "192.0.2.1")] == [200, 429]  # not believed
     assert [status([], "2001:db8::1"), status([], "2001:db8::2"), status([], "2001:db8:0:1::1")] == [200, 429, 200]
     assert [status([], "192.0.2.9"), status([], "::ffff:192.0.2.9")] == [429, 429]
+
+
+def test_paths_are_what_other_doors_count(serve):
+    """By a policy, whatever a path is written of; and in what a callable sees of it."""
+    seen = []
+    policy = """
+limits:
+  - {name: at, when: {path: "/users/@me:~!$&'()+,;="}, key: ip, limit: 1/1d}
+  - {name: letters, when: {path: /%D0%B9*}, key: ip, limit: 1/1d}
+"""
+    client = serve(policy=policy, attributes=lambda request: seen.append(request.path) or {}, headers=None)
+    client.get("/a*b")
+    assert seen.pop() == "/a*b"
+    for target, form in (("/users/@me:~!$&'()+,;=", None), ("/%D0%B9", None), ("/%d0%b9?x=1", "/%D0%B9"),
+                         ("/%75sers//@me:%7E!$&'()+,;=?x=1", "/users/@me:~!$&'()+,;=")):
+        assert client.get(target).status_code == (200 if form is None else 429), target
+        assert seen.pop() == (form or target)
+
+
+def test_a_callable_is_told_a_path_that_clients_cannot_spell_otherwise(serve):
+    client = serve(limits=lambda request: "1/1d" if request.path == "/login" else "9/1d", headers=None)
+    assert [client.get(target).status_code for target in ("/login", "/login?x=1", "/%6Cogin", "/Login")] == [
+        200, 429, 429, 200]
 
 
 def test_a_policy_with_leases(serve):
