@@ -10,7 +10,7 @@ store, memory, timeout, tls, on_error   as for Limiter; on_error is `allow` here
 limiter          instead of these: a limiter of yours
 trusted_proxies  networks whose X-Forwarded-For is believed: loopback if left out; [] (nobody)
 forwarded        which header they send: `x-forwarded-for` (the default) or `forwarded`
-ipv6_prefix      an IPv6 client counts as his network of so many bits: 64
+ipv6_prefix      an IPv6 client counts as his network of so many bits: 64, or what the policy says
 headers          `draft10` (the default), `draft7`, `draft6`, `legacy-epoch` (X-RateLimit-*, reset in Unix seconds),
                  `legacy-delta`, or None
 """
@@ -88,7 +88,7 @@ class Lease:
 class Guard:
     def __init__(self, make, *, limits=None, policy=None, key="ip", attributes=None, cost=1, limiter=None,
                  store="memory", memory=None, timeout=100, tls=None, on_error="allow", trusted_proxies=LOOPBACK,
-                 forwarded="x-forwarded-for", ipv6_prefix=64, headers="draft10"):
+                 forwarded="x-forwarded-for", ipv6_prefix=None, headers="draft10"):
         if limits is not None and policy is not None:
             raise ValueError("limits or a policy: expected one of them")
         if headers not in FORMS:
@@ -97,6 +97,8 @@ class Guard:
             raise ValueError(f"forwarded {forwarded!r}: expected x-forwarded-for or forwarded")
         self.limits, self.key, self.attributes, self.cost = limits, key, attributes, cost
         self.forms, self.forwarded = FORMS[headers], forwarded
+        if ipv6_prefix is None:
+            ipv6_prefix = 128 if limits is None else 64  # a policy groups the address itself
         self.proxies = _core.proxies(json.dumps({"limits": [], "trusted-proxies": list(trusted_proxies),
                                                  "ipv6-prefix": ipv6_prefix}))
         self.limiter = limiter or make(store, memory=memory, policy=policy, timeout=timeout, tls=tls, on_error=on_error)

@@ -210,6 +210,26 @@ def test_a_callable_is_told_a_path_that_clients_cannot_spell_otherwise(serve):
         200, 429, 429, 200]
 
 
+@pytest.mark.parametrize("prefix,more,left", [(48, {}, [1, 0, None]), (56, {}, [1, 0, 1]),
+                                              (48, {"ipv6_prefix": 64}, [1, 1, 1])])
+def test_a_policy_says_how_ipv6_counts(serve, prefix, more, left):
+    policy = f"ipv6-prefix: {prefix}\nlimits:\n  - {{name: each, key: ip, limit: 2/1d}}\n"
+    client = serve(policy=policy, **more)
+    for peer, expected in zip(("2001:db8:1:201::7", "2001:db8:1:202::7", "2001:db8:1:f01::7"), left):
+        answer = client.get("/", peer=peer)
+        assert (answer.json()["remaining"] if answer.status_code == 200 else None) == expected
+
+
+def test_a_policy_may_name_one_address(serve):
+    client = serve(policy="""
+ipv6-prefix: 128
+limits:
+  - {name: one, when: {ip: "2001:db8:1:201::7"}, key: ip, limit: 1/1d}
+""")
+    peers = ("2001:db8:1:201::7", "2001:db8:1:201::8", "2001:db8:1:201::7", "2001:db8:1:201::8")
+    assert [client.get("/", peer=peer).status_code for peer in peers] == [200, 200, 429, 200]
+
+
 def test_a_policy_with_leases(serve):
     client = serve(policy=POLICY, attributes={"user": "x-user"}, headers="draft10")
     for left in (2, 1, 0):  # /work is leased while it is answered, and free again
