@@ -47,7 +47,24 @@ static int open_regular(const char *path, int flags, mode_t mode) {
 	return fd;
 }
 
-int sl_file_open(const char *path, bool create, mode_t mode, bool *created) {
+/* Lowest first: what is opened takes the lowest number that is free. "/" is there also where no /dev is, and by O_PATH
+ * it can't be read, nor written. */
+bool sl_file_fill_standard(int filled[SL_FILE_STANDARD], int *count) {
+	*count = 0;
+	for (int fd = 0; fd < SL_FILE_STANDARD; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		int opened = open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+		if (opened < 0)
+			opened = open("/", O_PATH | O_CLOEXEC);
+		if (opened < 0)
+			return false;
+		filled[(*count)++] = opened;
+	}
+	return true;
+}
+
+static int open_or_make(const char *path, bool create, mode_t mode, bool *created) {
 	*created = false;
 	/* Twice round only where others make and remove the file at the same time. */
 	for (int tries = 0; tries < 100; tries++) {
@@ -61,6 +78,17 @@ int sl_file_open(const char *path, bool create, mode_t mode, bool *created) {
 	}
 	errno = EBUSY;
 	return -1;
+}
+
+/* Not moved up once it is open: to close the low descriptor would drop all locks that this process has on the file. */
+int sl_file_open(const char *path, bool create, mode_t mode, bool *created) {
+	int filled[SL_FILE_STANDARD], count;
+	int fd = sl_file_fill_standard(filled, &count) ? open_or_make(path, create, mode, created) : -1;
+	int wrong = errno;
+	while (count > 0)
+		(void)close(filled[--count]);
+	errno = wrong;
+	return fd;
 }
 
 static bool fail(struct sluice_error *error, const char *why) {

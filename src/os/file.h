@@ -6,8 +6,15 @@
 
 #include <sys/types.h>
 
-/* Opens a regular file for reading and writing: never a symbolic link, a folder, a pipe or a device, and never one that
- * a program started by this one would inherit.
+enum { SL_FILE_STANDARD = 3 }; /* standard input, output and error */
+
+/* Opens something that can be neither read nor written (EBADF) in place of each standard descriptor that is closed, so
+ * that nothing which is opened later takes its number, and gets what is printed. filled[0..*count) are what was opened,
+ * to be closed or kept. False: errno says why not. */
+SLUICE_MUST_USE bool sl_file_fill_standard(int filled[SL_FILE_STANDARD], int *count);
+
+/* Opens a regular file for reading and writing: never a symbolic link, a folder, a pipe or a device, never as a
+ * standard descriptor, and never one that a program started by this one would inherit.
  *  mode     permissions of a file that is made
  *  create   makes a file where there is none; *created says whether it did
  * Returns the descriptor, or -1 with errno: ELOOP for a symbolic link, EISDIR for a folder, ENXIO for what is neither
