@@ -23,10 +23,8 @@ int sl_ask_check_place(struct sl_cli_ask *ask) {
 	if (!ask->in_redis && ask->store != NULL &&
 	    (server->server != NULL || server->user != NULL || server->tls || server->ca != NULL))
 		return sl_cli_misuse(ask->verb, "--server or --store, not both; --user, --tls and --ca are for a server");
-	if (!ask->in_redis && server->ca != NULL && !server->tls)
-		return sl_cli_misuse(ask->verb, "--ca says whom --tls trusts: give --tls as well");
 	if (!ask->in_redis)
-		return SL_GO_ON;
+		return sl_client_check(ask->verb, server);
 	if (!sl_redis_url_parse(ask->store, &ask->url, &error))
 		return sl_cli_misuse(ask->verb, "--store: %s", error.text);
 	if (server->server != NULL || server->user != NULL || server->tls)

@@ -312,8 +312,8 @@ static int check_options(const struct sl_verb *verb, struct bench *bench, uint32
 			return sl_cli_misuse(verb, "--%s is for a server: give --server ADDR as well", options[i].name);
 	if (live && (given >> ROUNDS & 1) != 0)
 		return sl_cli_misuse(verb, "--rounds is for measuring here: a server is driven for a --duration");
-	if (bench->live.server.ca != NULL && !bench->live.server.tls)
-		return sl_cli_misuse(verb, "--ca says whom --tls trusts: give --tls as well");
+	if (live && sl_client_check(verb, &bench->live.server) != SL_GO_ON)
+		return SL_EXIT_FAILED;
 	if (live && (given >> KEYS & 1) == 0)
 		bench->keys = LIVE_KEYS;
 	if ((given >> RATE & 1) == 0 && bench->live.think == 0)

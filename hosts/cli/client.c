@@ -1,8 +1,8 @@
 /* See client.h. It blocks, because the command line has nothing else to do. */
 #include "hosts/cli/client.h"
 
+#include "base/assert.h"
 #include "base/text.h"
-#include "hosts/cli/cli.h"
 #include "hosts/server/tls/tls.h"
 #include "policy/address.h"
 #include "proto/resp.h"
@@ -105,8 +105,15 @@ static bool begin_tls(struct sl_client *client, const struct sl_client_options *
 
 static bool log_in(struct sl_client *client, const char *user, struct sluice_error *error);
 
+int sl_client_check(const struct sl_verb *verb, const struct sl_client_options *options) {
+	if (options->ca != NULL && !options->tls)
+		return sl_cli_misuse(verb, "--ca says whom --tls trusts: give --tls as well");
+	return SL_GO_ON;
+}
+
 bool sl_client_connect(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
 	const char *address = options->server != NULL ? options->server : SL_CLI_SERVER;
+	SL_ASSERT(options->tls || options->ca == NULL); /* else a secret goes out in the clear that was meant for TLS */
 	sl_client_begin(client);
 	bool connected = strncmp(address, "unix:", 5) == 0 ? open_unix(client, address + 5, error)
 	                                                   : open_network(client, address, error);

@@ -5,7 +5,7 @@
 #ifndef SL_CLI_CLIENT_H
 #define SL_CLI_CLIENT_H
 
-#include "hosts/cli/args.h"
+#include "hosts/cli/cli.h"
 #include "proto/reply.h"
 
 #include <sys/types.h>
@@ -59,6 +59,9 @@ static inline void sl_client_begin(struct sl_client *client) {
 	client->at = client->len = 0;
 	client->reply = (struct sl_reply){.depth = 0};
 }
+
+/* Do the options for a server go together? SL_GO_ON, or what to exit with, after saying why not. Every verb asks. */
+int sl_client_check(const struct sl_verb *verb, const struct sl_client_options *options);
 
 /* Connects, and speaks TLS where asked, to whatever protocol: what sl_client_open() does before it logs in. */
 bool sl_client_connect(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error);

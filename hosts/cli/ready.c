@@ -64,6 +64,8 @@ static int run_ready(const struct sl_verb *verb, int argc, char **argv) {
 	struct sl_client client;
 	struct sluice_error error;
 	int status = sl_cli_read(verb, argc, argv, &server, NULL), answer = 0;
+	if (status == SL_GO_ON)
+		status = sl_client_check(verb, &server);
 	if (status != SL_GO_ON)
 		return status;
 	if (sl_client_connect(&client, &server, &error)) {

@@ -241,6 +241,8 @@ static int run_tail(const struct sl_verb *verb, int argc, char **argv) {
 	if (tail == NULL)
 		return sl_cli_fail(verb, "no memory");
 	int status = sl_cli_read(verb, argc, argv, tail, NULL);
+	if (status == SL_GO_ON)
+		status = sl_client_check(verb, &tail->server);
 	if (status == SL_GO_ON) {
 		const char *secret = getenv("SLUICE_PASSWORD");
 		tail->secret = secret != NULL ? strdup(secret) : NULL;

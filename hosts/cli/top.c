@@ -313,6 +313,8 @@ static int run_top(const struct sl_verb *verb, int argc, char **argv) {
 	if (status == SL_GO_ON && top->near + top->shadow + top->candidate > 1)
 		status = sl_cli_misuse(verb, ": expected one of --near, --shadow and --candidate");
 	if (status == SL_GO_ON)
+		status = sl_client_check(verb, &top->server);
+	if (status == SL_GO_ON)
 		top->kind = &kinds[top->near ? 1 : top->shadow ? 2 : top->candidate ? 3 : 0];
 	if (status == SL_GO_ON && !sl_client_open(&top->client, &top->server, &error)) {
 		status =

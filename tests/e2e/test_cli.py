@@ -564,6 +564,9 @@ def test_each_verb_is_suggested_for_one_that_is_near(sluice):
     (["bench", "--limit", "100/1x"], "column 6"),
     (["bench", "--keys", "0"], "expected a whole number, 1 to 100000000"),
     (["bench", "--rounds", "101"], "expected a whole number, 1 to 100"),
+    *[([*words, "--server", "127.0.0.1:1", "--ca", "f"], "--ca says whom --tls trusts: give --tls as well")
+      for words in (["check", "k", "1/1s"], ["explain", "ip=1"], ["override", "list"], ["bench"], ["top"], ["tail"],
+                    ["ready"], ["inspect", "k", "1/1s"])],
     (["version", "2"], "one word too many"),
     (["help", "replya"], "did you mean 'replay'?"),
 ])
