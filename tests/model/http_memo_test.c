@@ -67,11 +67,16 @@ static void put_key(struct dice *dice) {
 		put_body("%s", PICK("\\u0041", "\\\"", "\xc3\xa4", "\xff", "\x7f", "\x01", "\\", "\",\"cost\":\"", "\\n"));
 }
 
-static void put_check(struct dice *dice) {
+static const char usual_limit[] = "\"100/1m\"", usual_own[] = "{\"key\":\"own\",\"limit\":\"100/1m\"}";
+
+static void put_check(const char *usual, struct dice *dice) {
 	const char *blank = PICK("", " ", "\t", "\r\n ");
 	put_body("{%s\"key\"%s:\"", blank, blank);
-	put_key(dice);
-	put_body("\",%s\"limits\":[%s", blank, PICK("\"100/1m\"", "\"5/1s\"", "\"token-bucket 5/1s burst 9\", \"7/1m\"",
+	if (usual != usual_limit && dice_one_in(dice, 2))
+		put_body("own");
+	else
+		put_key(dice);
+	put_body("\",%s\"limits\":[%s", blank, PICK(usual, "\"5/1s\"", "\"token-bucket 5/1s burst 9\", \"7/1m\"",
 	                                            "{\"limit\":\"9/1m\"}", "{\"key\":\"own\",\"limit\":\"9/1m\"}",
 	                                            "\"policy:user\"", "\"distinct 3/1m\"", "1",
 	                                            "\"1/1m\",\"1/1m\",\"1/1m\",\"1/1m\",\"1/1m\""));
@@ -132,11 +137,12 @@ static void put_alike(struct dice *dice) {
 	                        .step = dice_one_in(dice, 2) ? 1 : 3,
 	                        .differ = (uint32_t)dice_bits(dice) & (uint32_t)dice_bits(dice)};
 	uint32_t kind = (uint32_t)dice_below(dice, 3), count = 1 + (uint32_t)dice_below(dice, 12);
+	const char *usual = dice_one_in(dice, 6) ? usual_own : usual_limit;
 	for (uint32_t i = 0; i < count && sent_len < sizeof sent / 2; i++) {
 		body_len = 0;
 		choose(&chosen, dice);
 		if (kind == 0)
-			put_check(dice);
+			put_check(usual, dice);
 		else if (kind == 1)
 			put_admission(&chosen, dice);
 		if (kind == 2)

@@ -84,6 +84,19 @@ static void test_several_limits_all_or_nothing(void **state) {
 	answer_free(&answer);
 }
 
+static void test_a_limits_own_key_is_counted_whatever_the_bodys_is(void **state) {
+	static const char *const keys[] = {"a", "b", "c", "a"};
+	char body[128];
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		snprintf(body, sizeof body, "{\"key\":\"%s\",\"limits\":[{\"key\":\"a\",\"limit\":\"5/1h\"}]}", keys[i]);
+		struct answer answer = post("/v1/check", body);
+		assert_string_equal(json_string_value(json_object_get(limit_of(&answer, 0), "key")), "a");
+		assert_int_equal(number_of(answer.json, "remaining"), 4 - i);
+		answer_free(&answer);
+	}
+}
+
 static void test_unlimited_alone_is_told_to_nobody(void **state) {
 	struct answer answer = post("/v1/check", "{\"key\":\"\",\"limits\":[\"unlimited\"]}");
 	(void)state;
@@ -525,6 +538,7 @@ int main(void) {
 		TEST(test_check_allows_then_denies),
 		TEST(test_a_cost_above_the_quota_can_never_be_retried),
 		TEST(test_several_limits_all_or_nothing),
+		TEST(test_a_limits_own_key_is_counted_whatever_the_bodys_is),
 		TEST(test_unlimited_alone_is_told_to_nobody),
 		TEST(test_peek_charges_nothing),
 		TEST(test_refund_and_reset),

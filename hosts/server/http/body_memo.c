@@ -118,7 +118,16 @@ static bool walk_body(struct walk *walk) {
 	return true;
 }
 
-/* Is all that the ask has in the limits and the values: do all its limits count for the one key? */
+/* Do all limits count for the body's key? One that an element has of its own may be written alike. */
+static bool count_for_key(const struct sl_http_ask *ask) {
+	const char *key = json_string_value(json_object_get(ask->root, "key"));
+	for (uint32_t i = 0; i < ask->call.item_count; i++)
+		if (ask->items[i].key.data != key)
+			return false;
+	return key != NULL;
+}
+
+/* Is all that the ask has in the limits and the values? */
 static bool is_of_kind(const struct sl_http_ask *ask, const struct walk *walk) {
 	if (ask->names || ask->member.data != NULL || ask->call.id.len != 0 || ask->call.upto || ask->call.want_next ||
 	    ask->call.item_count > SL_HTTP_MEMO_LIMITS_MAX)
@@ -126,11 +135,9 @@ static bool is_of_kind(const struct sl_http_ask *ask, const struct walk *walk) {
 	if (walk->attributes)
 		return walk->count == ask->attribute_count && walk->count != 0;
 	for (uint32_t i = 0; i < ask->call.item_count; i++)
-		if (ask->items[i].key.data != ask->items[0].key.data || ask->items[i].member.data != NULL ||
-		    ask->items[i].terms != NULL)
+		if (ask->items[i].member.data != NULL || ask->items[i].terms != NULL)
 			return false;
-	return walk->count == 1 && ask->call.item_count != 0 && ask->items[0].key.len == walk->values[0].len &&
-	       memcmp(ask->items[0].key.data, walk->start + walk->values[0].at, walk->values[0].len) == 0;
+	return walk->count == 1 && ask->call.item_count != 0 && count_for_key(ask);
 }
 
 static void cut(struct sl_http_body_memo *memo, const struct walk *walk, size_t len) {
