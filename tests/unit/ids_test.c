@@ -1,5 +1,5 @@
-/* Ids that doors make: of the form that the core reads as their own number, no two alike, in any thread, and with no
- * bit that says anything of the next. */
+/* Ids that doors make: of the form that the core reads as their own number, no two alike, in any thread and process,
+ * and with no bit that says anything of the next. */
 #include "algo/step.h"
 #include "hosts/admission/ids.h"
 
@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -55,7 +57,38 @@ static void test_no_two_are_alike(void **state) {
 		assert_true(numbers[i] != numbers[i - 1]);
 }
 
+/* The next id of a process that begins here, as a copy of this one. */
+static void make_in_child(char text[SL_ID_DIGITS + 1]) {
+	int ends[2], status;
+	assert_int_equal(pipe(ends), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		char made[SL_ID_DIGITS + 1];
+		sl_make_id(made);
+		_exit(write(ends[1], made, sizeof made) != sizeof made);
+	}
+	assert_int_equal(read(ends[0], text, SL_ID_DIGITS + 1), SL_ID_DIGITS + 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void test_processes_make_ids_of_their_own(void **state) {
+	char ids[4][SL_ID_DIGITS + 1];
+	(void)state;
+	sl_make_id(ids[0]);
+	make_in_child(ids[1]);
+	make_in_child(ids[2]);
+	sl_make_id(ids[3]);
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(ids[i], ids[j]);
+}
+
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_two_are_alike)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_two_are_alike),
+	                                   cmocka_unit_test(test_processes_make_ids_of_their_own)};
 	return cmocka_run_group_tests_name("ids", tests, NULL, NULL);
 }

@@ -366,6 +366,18 @@ def test_a_child_goes_on_after_fork(shared):
     common.close()
 
 
+def test_a_child_acquires_leases_of_its_own(shared):
+    """Before, it made the ids of its parent, and of its siblings: charged nothing, and ended their leases."""
+    common, limit = sluice.Limiter(shared), "concurrency 3 lease 1h"
+    common.acquire("k", limit)
+    child = os.fork()
+    if child == 0:
+        os._exit(common.acquire("k", limit).remaining)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert common.acquire("k", limit).remaining == 0
+    common.close()
+
+
 def test_the_256th_process_is_told(shared):
     """255 may have a store open, forked ones too. One beyond them gets an error that says so, or what on_error says."""
     limiter, open_ = sluice.Limiter(shared), sluice.Limiter(shared, on_error="allow")
