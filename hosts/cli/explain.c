@@ -6,6 +6,7 @@
 #include "hosts/cli/ask.h"
 #include "hosts/cli/explain_descriptor.h"
 #include "hosts/cli/explain_redis.h"
+#include "hosts/cli/request.h"
 #include "hosts/cli/store/store_open.h"
 #include "hosts/cli/told.h"
 
@@ -206,6 +207,7 @@ static void forget_counters(struct sl_told *told) {
 			told->numbers[kept++] = told->numbers[i];
 	told->number_count = kept;
 	told->list_count = 0;
+	told->bound[0] = '\0';
 }
 
 static bool read_story(struct explain *explain, struct story *story, struct sluice_error *error) {
@@ -233,7 +235,7 @@ static bool read_story(struct explain *explain, struct story *story, struct slui
 }
 
 static void print_verdict(const struct explain *explain, const struct story *story) {
-	char wait[SL_WAIT_TEXT_MAX];
+	char wait[SL_WAIT_TEXT_MAX], never[SL_NEVER_TEXT_MAX];
 	int name = story->decider < 0 ? 0 : (int)story->list[story->decider].name.len;
 	if (!explain->counters)
 		printf("%" PRIu32 " of %" PRIu32 " limits apply; %s, so their answers are not known\n", story->shown,
@@ -244,8 +246,8 @@ static void print_verdict(const struct explain *explain, const struct story *sto
 	else if (story->merged.allowed)
 		printf("allowed: %" PRIu32 " of %" PRIu32 " limits apply\n", story->shown, story->count);
 	else if (story->merged.retry_after_ns == SLUICE_NEVER)
-		printf("denied by %.*s, and always will be: the cost is above the quota\n", name,
-		       story->list[story->decider].name.data);
+		printf("denied by %.*s, and always will be%s\n", name, story->list[story->decider].name.data,
+		       sl_request_never(never, story->list[story->decider].bound, false));
 	else
 		printf("denied by %.*s: allowed in %s\n", name, story->list[story->decider].name.data,
 		       sl_cli_wait(wait, sl_ns_to_ms_ceil(story->merged.retry_after_ns)));

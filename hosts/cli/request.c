@@ -79,25 +79,36 @@ static void print_limit(const struct sl_request *request, int64_t index, bool al
 	       allowed ? "under" : "by", request->names[index] != NULL ? request->names[index] : text);
 }
 
-void sl_request_print_wait(const char *name, int64_t ms) {
-	char text[SL_WAIT_TEXT_MAX];
+const char *sl_request_never(char memory[SL_NEVER_TEXT_MAX], const char *bound, bool above) {
+	if (bound[0] == '\0' || (above && strcmp(bound, "key") == 0))
+		return ": the cost is above the quota";
+	snprintf(memory, SL_NEVER_TEXT_MAX, " (bound: %.32s)", bound);
+	return memory;
+}
+
+static void print_wait(const char *name, int64_t ms, const char *bound) {
+	char text[SL_WAIT_TEXT_MAX], never[SL_NEVER_TEXT_MAX];
 	if (ms < 0)
-		printf("%-10s never: the cost is above the quota\n", name);
+		printf("%-10s never%s\n", name, sl_request_never(never, bound, false));
 	else if (ms == 0)
 		printf("%-10s now\n", name);
 	else
 		printf("%-10s in %s (%" PRId64 " ms)\n", name, sl_cli_wait(text, ms), ms);
 }
 
-void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]) {
-	print_limit(request, index, answer[SL_ANSWER_ALLOWED] != 0);
-	sl_request_print_figures(answer);
+void sl_request_print_wait(const char *name, int64_t ms) {
+	print_wait(name, ms, "");
 }
 
-void sl_request_print_figures(const int64_t answer[SL_ANSWER_LEN]) {
+void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]) {
+	print_limit(request, index, answer[SL_ANSWER_ALLOWED] != 0);
+	sl_request_print_figures(answer, "");
+}
+
+void sl_request_print_figures(const int64_t answer[SL_ANSWER_LEN], const char *bound) {
 	printf("%-10s %" PRId64 " of %" PRId64 "\n", "remaining", answer[SL_ANSWER_REMAINING], answer[SL_ANSWER_QUOTA]);
 	if (answer[SL_ANSWER_ALLOWED] == 0)
-		sl_request_print_wait("retry", answer[SL_ANSWER_RETRY]);
+		print_wait("retry", answer[SL_ANSWER_RETRY], bound);
 	if (answer[SL_ANSWER_DELAY] != 0)
 		sl_request_print_wait("go ahead", answer[SL_ANSWER_DELAY]);
 	sl_request_print_wait("full again", answer[SL_ANSWER_RESET]);

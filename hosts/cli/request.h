@@ -39,8 +39,14 @@ int sl_request_read(const struct sl_verb *verb, struct sl_request *request);
 /* Prints an answer for people. `index` names the limit that decided; -1 where none applied. */
 void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]);
 
-/* The same without its first line. */
-void sl_request_print_figures(const int64_t answer[SL_ANSWER_LEN]);
+/* The same without its first line. `bound`: which bound of ours decided; "": none, or nobody told. */
+void sl_request_print_figures(const int64_t answer[SL_ANSWER_LEN], const char *bound);
+
+/* Why a denial is for good, to be read after "never": ": the cost is above the quota", or " (bound: limits)".
+ *  bound  as it was told; "": none. By `key` nobody is denied for a cost that is `above` the quota: that is the reason
+ * In `memory`, or a constant. */
+enum { SL_NEVER_TEXT_MAX = 48 };
+const char *sl_request_never(char memory[SL_NEVER_TEXT_MAX], const char *bound, bool above);
 
 /* "NAME   in 3 s (3000 ms)", "now" or "never". */
 void sl_request_print_wait(const char *name, int64_t ms);

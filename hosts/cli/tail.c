@@ -11,6 +11,7 @@
 #include "hosts/cli/cli.h"
 #include "hosts/cli/client.h"
 #include "hosts/cli/interrupt.h"
+#include "hosts/cli/request.h"
 #include "hosts/server/door/tailing.h"
 #include "os/clock.h"
 #include "proto/json.h"
@@ -79,16 +80,19 @@ static const char *verdict_of(const json_t *line) {
 
 /* "41 of 600 left", and of a denial when to come again. */
 static void print_figures(const json_t *line) {
-	char wait[SL_WAIT_TEXT_MAX];
+	char wait[SL_WAIT_TEXT_MAX], never[SL_NEVER_TEXT_MAX], bound[SL_TEXT_ROOM(TEXT_MAX) + 1];
 	if (json_object_get(line, "quota") == NULL)
 		return;
 	printf("  %" PRId64 " of %" PRId64 " left", number_of(line, "remaining"), number_of(line, "quota"));
 	if (json_is_true(json_object_get(line, "allowed")))
 		return;
+	text_of(line, "bound", bound);
 	if (number_of(line, "retry_after_ms") < 0)
-		fputs(", never: the cost is above the quota", stdout);
+		printf(", never%s", sl_request_never(never, bound, number_of(line, "cost") > number_of(line, "quota")));
 	else
 		printf(", again in %s", sl_cli_wait(wait, number_of(line, "retry_after_ms")));
+	if (number_of(line, "retry_after_ms") >= 0 && bound[0] != '\0')
+		printf(" (bound: %s)", bound);
 }
 
 static void print_request(const json_t *line) {

@@ -29,6 +29,21 @@ static struct sl_told_text *text_of(struct sl_told *told, const char *name) {
 	                                         : NULL;
 }
 
+/* One word, which is shown as it is: one that would look otherwise is not said. */
+static bool take_word(struct sl_told *told, const char *name, struct sluice_bytes text) {
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz", digits[] = "0123456789.";
+	bool bound = strcmp(name, "bound") == 0;
+	char *word = bound ? told->bound : told->error;
+	if (!bound && strcmp(name, "error") != 0)
+		return false;
+	size_t len = text.len <= SL_TOLD_WORD_MAX ? text.len : 0;
+	memcpy(word, text.data, len);
+	word[len] = '\0';
+	if (strspn(word, bound ? letters : digits) != len || (!bound && strncmp(word, "0.", 2) != 0))
+		word[0] = '\0';
+	return true;
+}
+
 static bool read_row(struct sl_client *client, struct sl_told_list *list, struct sluice_error *error) {
 	int64_t columns, value;
 	if (!sl_client_integer(client, '*', &columns, error))
@@ -55,6 +70,8 @@ static bool read_value(struct sl_client *client, struct sl_told *told, const cha
 	if (token.kind == SL_REPLY_INTEGER && told->number_count < SL_TOLD_NUMBERS_MAX) {
 		memcpy(told->numbers[told->number_count].name, name, strlen(name) + 1);
 		told->numbers[told->number_count++].value = token.value;
+	} else if (token.kind == SL_REPLY_TEXT && take_word(told, name, token.text)) {
+		return true;
 	} else if (token.kind == SL_REPLY_TEXT) {
 		text = text != NULL ? text : &other;
 		text->len = token.text.len < sizeof text->data ? token.text.len : sizeof text->data;
@@ -211,9 +228,13 @@ static void print_answer(const struct sl_told *told) {
 	int64_t answer[SL_ANSWER_LEN] = {0}, next = sl_told_number(told, "next_after_ms", 0);
 	for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
 		answer[figures[i].place] = sl_told_number(told, figures[i].name, 0);
-	sl_request_print_figures(answer);
+	sl_request_print_figures(answer, told->bound);
 	if (next != 0)
 		sl_request_print_wait("next unit", next);
+	if (told->bound[0] != '\0')
+		printf("%-10s %s\n", "bound", told->bound);
+	if (told->error[0] != '\0')
+		printf("%-10s %s of the count, which is an estimate above 1,024 members\n", "error", told->error);
 }
 
 /* Of a limit of the policy by name: whose quota it is. */
@@ -306,6 +327,10 @@ void sl_told_print_json(const struct sl_told *told) {
 			printf(",\"%s\":%s", told->numbers[i].name, told->numbers[i].value != 0 ? "true" : "false");
 		else
 			printf(",\"%s\":%" PRId64, told->numbers[i].name, told->numbers[i].value);
+	if (told->bound[0] != '\0')
+		printf(",\"bound\":\"%s\"", told->bound);
+	if (told->error[0] != '\0')
+		printf(",\"error\":%s", told->error);
 	for (uint32_t i = 0; i < told->list_count; i++)
 		put_json_list(&told->lists[i]);
 	putchar('}');

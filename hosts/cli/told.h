@@ -12,6 +12,7 @@ enum {
 	SL_TOLD_ROWS_MAX = 32,
 	SL_TOLD_COLUMNS_MAX = 3,
 	SL_TOLD_NAME_MAX = 31,
+	SL_TOLD_WORD_MAX = 15,
 };
 
 struct sl_told_text {
@@ -28,6 +29,8 @@ struct sl_told_list {
 /* One limit. */
 struct sl_told {
 	struct sl_told_text limit, key, name, why, own; /* len 0: not said */
+	char bound[SL_TOLD_WORD_MAX + 1];               /* which bound of ours decides; "": not said */
+	char error[SL_TOLD_WORD_MAX + 1];               /* the standard error of its count, in digits; "": not said */
 	uint32_t number_count, list_count;
 	struct {
 		char name[SL_TOLD_NAME_MAX + 1];

@@ -1,7 +1,16 @@
 /* What INSPECT tells of a limit's counter; see inspection.h. */
 #include "proto/inspection.h"
 
+#include "algo/hll.h"
 #include "algo/rule.h"
+
+bool sl_error_text(const struct sluice_limit *limit, char text[SL_ERROR_TEXT_MAX]) {
+	uint32_t error_bp = sl_distinct_error(limit);
+	memcpy(text, "0.0000", SL_ERROR_TEXT_MAX);
+	for (int at = SL_ERROR_TEXT_MAX - 2, left = (int)error_bp; left != 0; left /= 10)
+		text[at--] = (char)('0' + left % 10);
+	return error_bp != 0;
+}
 
 void sl_inspection_numbers(const struct sluice_inspection *told,
                            struct sl_inspection_number list[SL_INSPECTION_NUMBERS]) {
@@ -46,12 +55,19 @@ static void put_lists(const struct sl_answer_sink *sink, void *to, const struct 
 	}
 }
 
+static void put_text(const struct sl_answer_sink *sink, void *to, const char *name, const char *value) {
+	sink->text(to, sl_str(name));
+	sink->text(to, sl_str(value));
+}
+
 void sl_inspection_put(const struct sl_answer_sink *sink, void *to, const struct sluice_item *item,
                        const struct sluice_inspection *told, uint32_t more) {
 	struct sl_inspection_number numbers[SL_INSPECTION_NUMBERS];
-	char text[SLUICE_LIMIT_TEXT_MAX];
+	char text[SLUICE_LIMIT_TEXT_MAX], error[SL_ERROR_TEXT_MAX];
+	const bool bound = told->decision.bound != SLUICE_BOUND_NONE, estimates = sl_error_text(item->limit, error);
 	sl_inspection_numbers(told, numbers);
-	sink->array(to, 2 * (2 + SL_INSPECTION_NUMBERS + 2 + (told->overridden ? SL_OWN_QUOTA_NAMES : 0) + more));
+	sink->array(to, 2 * (2 + SL_INSPECTION_NUMBERS + 2 + (told->overridden ? SL_OWN_QUOTA_NAMES : 0) + bound +
+	                     estimates + more));
 	sink->text(to, sl_str("limit"));
 	sink->text(to, sl_slice(text, sluice_limit_print(item->limit, text)));
 	sink->text(to, sl_str("key"));
@@ -63,6 +79,10 @@ void sl_inspection_put(const struct sl_answer_sink *sink, void *to, const struct
 	put_lists(sink, to, told);
 	if (told->overridden)
 		sl_own_quota_put(sink, to, &told->own);
+	if (bound)
+		put_text(sink, to, "bound", sluice_bound_name((sluice_bound)told->decision.bound));
+	if (estimates)
+		put_text(sink, to, "error", error);
 }
 
 /* ---- what fronts hold ------------------------------------------------------------------------------------------ */

@@ -13,7 +13,9 @@
  *   charges_in_all                     how many charges, windows, sub-buckets, leases or members count
  *   returns                            [after_ms, remaining], .. the next instants at which units return, at most 8
  *   charges                            [from_ms, until_ms, cost], .. what counts, the oldest first, at most 16
- *   own_quota own_ends_after_ms        where the key has a quota of its own, by which all of this is (own_quota.h) */
+ *   own_quota own_ends_after_ms        where the key has a quota of its own, by which all of this is (own_quota.h)
+ *   bound                              where a bound of ours decides: sluice_bound_name()
+ *   error                              where the count is an estimate: sl_error_text() */
 #ifndef SL_PROTO_INSPECTION_H
 #define SL_PROTO_INSPECTION_H
 
@@ -23,9 +25,13 @@
 enum {
 	SL_INSPECTION_NUMBERS = 14,
 	/* bytes that one limit's object takes at most, without its key and name */
-	SL_INSPECTION_JSON_MAX = 256 + SL_INSPECTION_NUMBERS * 48 + SLUICE_RETURNS_MAX * 48 + SLUICE_CHARGES_MAX * 72 +
+	SL_INSPECTION_JSON_MAX = 320 + SL_INSPECTION_NUMBERS * 48 + SLUICE_RETURNS_MAX * 48 + SLUICE_CHARGES_MAX * 72 +
 	                         2 * SLUICE_LIMIT_TEXT_MAX + SL_OWN_QUOTA_JSON_MAX
 };
+
+/* The standard error of a limit's count, in parts of 1: "0.0163". False: it counts exactly. */
+enum { SL_ERROR_TEXT_MAX = sizeof "0.0000" };
+bool sl_error_text(const struct sluice_limit *limit, char text[SL_ERROR_TEXT_MAX]);
 
 /* Writes one limit's array; the caller then writes `more` names with their values, which belong to it. */
 void sl_inspection_put(const struct sl_answer_sink *sink, void *to, const struct sluice_item *item,

@@ -228,6 +228,50 @@ def test_a_key_is_told_the_quota_of_its_override(server, sluice, key, limit, ove
     assert (f"override   {undecided} may count for its requests" in text) == (undecided is not None)
 
 
+CROWD = "limits:\n" + "".join(f"  - {{name: l{i}, key: ip, limit: fixed-window {i + 5}/1h}}\n" for i in range(40))
+
+
+def pairs(reply):
+    return [{name.decode(): value for name, value in zip(limit[::2], limit[1::2])} for limit in reply]
+
+
+def test_a_bound_is_no_quota_that_is_too_low(server, sluice):
+    """40 limits on a key: the cost is 1, and no quota is below 5. The reason is the bound, wherever it is told."""
+    one = server(CROWD)
+    status, out, _ = sluice("explain", "ip=192.0.2.7", "-s", at(one))
+    assert status == 1 and out.startswith("denied by l16, and always will be (bound: limits)\n"), out[:200]
+    assert "\nretry      never (bound: limits)\n" in out and "above the quota" not in out
+    assert out.count("\nbound      limits\n") == 1
+    story = told(sluice, "ip=192.0.2.7", "-s", at(one), status=1)
+    assert [limit["name"] for limit in story["limits"] if limit.get("bound") == "limits"] == ["l16"]
+    with one.resp() as client:
+        why = pairs(client.call("SLUICE.WHY", 1, "ip", "192.0.2.7"))
+    assert [limit["name"] for limit in why if limit.get("bound") == b"limits"] == [b"l16"]
+    with one.http() as h:
+        over_http = h.ask("GET", "/v1/inspect?ip=192.0.2.7")[2]
+    assert [limit["name"] for limit in over_http["limits"] if limit.get("bound") == "limits"] == ["l16"]
+    status, out, _ = sluice("explain", "ip=192.0.2.7", "--cost", "30", "-s", at(one))
+    assert status == 1 and out.startswith("denied by l0, and always will be: the cost is above the quota\n"), out[:200]
+
+
+def test_the_error_of_an_estimate_is_told(server, sluice):
+    one = server("limits:\n  - {name: many, key: user, of: ip, limit: distinct 2000/1h}\n"
+                 "  - {name: few, key: user, of: ip, limit: distinct 1000/1h}\n")
+    words = ["user=ann", "ip=192.0.2.7", "-s", at(one)]
+    many, few = told(sluice, *words)["limits"]
+    assert many["error"] == 0.0163 and "error" not in few
+    out = sluice("explain", *words)[1]
+    assert out.count("\nerror      0.0163 of the count, which is an estimate above 1,024 members\n") == 1
+    with one.resp() as client:
+        for command in (("SLUICE.WHY", 1, "user", "ann", "ip", "192.0.2.7"),
+                        ("SLUICE.INSPECT", "user=ann", "policy:many", "policy:few")):
+            many, few = pairs(client.call(*command))
+            assert many["error"] == b"0.0163" and "error" not in few
+    with one.http() as h:
+        many, few = h.ask("GET", "/v1/inspect?user=ann&ip=192.0.2.7")[2]["limits"]
+    assert many["error"] == 0.0163 and "error" not in few
+
+
 WRONG = [
     (["explain"], "which request? Give its attributes"),
     (["explain", "ip"], "'ip': expected an attribute, such as ip=192.0.2.7"),

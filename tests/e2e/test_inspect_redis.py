@@ -97,6 +97,18 @@ def test_why_at_a_front(front, redises, sluice):
     assert over_http["limits"][0]["slices"] == [] and over_http["others"] == []
 
 
+def test_a_front_tells_the_bound_of_too_many_limits(server, redises):
+    """No node knows of it."""
+    one = server(policy=f"store: {{redis: ['127.0.0.1:{redises(module=()).port}'], budget: 10s}}\nlimits:\n" +
+                 "".join(f"  - {{name: l{i}, key: ip, limit: {i + 5}/1h}}\n" for i in range(20)))
+    wait_until(lambda: decides(one), "no node answers")
+    with one.resp() as r:
+        assert r.call("SLUICE.ADMIT", 1, "ip", "192.0.2.7")[:4] == [0, 21, 0, -1]
+        limits = told(r.call("SLUICE.WHY", 1, "ip", "192.0.2.7"))
+    denying = [x for x in limits if x.get("bound") == b"limits"]
+    assert [(x["name"], x["allowed"], x["remaining"]) for x in denying] == [(b"l16", 0, 0)]
+
+
 def test_a_front_with_a_limit_that_reserves(server, redises):
     policy = POLICY.format(address=f"127.0.0.1:{redises(module=()).port}", more="") + \
         "  - {name: tokens, key: user, optional: true, limit: 100/1h, reserve: {estimate: 5, ttl: 1m}}\n"

@@ -74,6 +74,17 @@ def test_lines_for_people(server, sluice_bin, number):
     assert tail.end(number) == 0 and tail.errors == []
 
 
+def test_a_bound_is_told_as_one(server, sluice_bin):
+    one = server("limits:\n" + "".join(f"  - {{name: l{i}, key: ip, limit: {i + 5}/1h}}\n" for i in range(20)))
+    tail = Tailing(sluice_bin, one.resp_port, "--denied")
+    wait_until(lambda: readers_of(one) == 1, "nobody reads")
+    with one.resp() as r:
+        r.call("SLUICE.ADMIT", 1, "ip", "192.0.2.7")
+    lines = [LINE.match(line).groups() for line in tail.wait_for(1)]
+    assert lines == [("denied", "l16  ip=192.0.2.7  0 of 21 left, never (bound: limits)  192.0.2.7")]
+    assert tail.end() == 0
+
+
 @pytest.mark.parametrize("before", (signal.SIG_IGN, signal.SIG_DFL), ids=["nohup", "as ever"])
 def test_the_end_of_its_terminal(server, sluice_bin, before):
     """`nohup sluice tail > file &` goes on when the terminal is closed."""

@@ -13,12 +13,12 @@
  * of the key's own, if it has one. */
 #include "hosts/server/http/decision.h"
 
-#include "algo/hll.h"
 #include "base/assert.h"
 #include "hosts/admission/admission.h"
 #include "hosts/server/door/key_override.h"
 #include "hosts/server/http/door_http.h"
 #include "hosts/server/http/reply.h"
+#include "proto/inspection.h"
 #include "proto/json.h"
 #include "proto/problem.h"
 #include "proto/template.h"
@@ -40,8 +40,7 @@ static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
 	return index < 0 || (uint32_t)index >= view->count ? sl_str("") : view->limits[index].name;
 }
 
-/* Which bound of ours was met; nothing where the quota decided. */
-static void put_bound(struct sl_out *out, const struct sluice_decision *decision) {
+void sl_http_put_bound(struct sl_out *out, const struct sluice_decision *decision) {
 	if (decision->bound != SLUICE_BOUND_NONE)
 		sl_json_put_word(out, "bound", sluice_bound_name(decision->bound));
 }
@@ -95,15 +94,12 @@ static void put_own(struct sl_out *out, const struct sl_http_view *view, uint32_
 		sl_json_put_own_quota(out, &own);
 }
 
-/* The standard error of a count that is an estimate, in parts of 1; nothing where it is exact. */
-static void put_error(struct sl_out *out, const struct sluice_limit *limit) {
-	uint32_t error_bp = sl_distinct_error(limit);
-	if (error_bp == 0)
+void sl_http_put_error(struct sl_out *out, const struct sluice_limit *limit) {
+	char text[SL_ERROR_TEXT_MAX];
+	if (!sl_error_text(limit, text))
 		return;
 	sl_json_name(out, "error");
-	sl_out_str(out, "0.");
-	for (uint32_t digit = 1000; digit != 0; digit /= 10)
-		sl_out_char(out, (char)('0' + error_bp / digit % 10));
+	sl_out_str(out, text);
 }
 
 static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
@@ -114,13 +110,13 @@ static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint3
 	sl_json_put_text(out, "key", view->keys[i]);
 	sl_json_put_bool(out, "allowed", limit->decision->allowed);
 	put_numbers(out, limit->decision);
-	put_bound(out, limit->decision);
+	sl_http_put_bound(out, limit->decision);
 	if (view->next || view->style.explain)
 		sl_json_put_ms(out, "next_after_ms", limit->decision->next_after_ns);
 	if (view->style.explain && i < view->count) {
 		put_candidate(out, view, i);
 		put_standing(out, view, i);
-		put_error(out, limit->limit);
+		sl_http_put_error(out, limit->limit);
 		put_own(out, view, i);
 	}
 	sl_json_put_bool(out, "observed", limit->observed);
@@ -132,7 +128,7 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 	sl_json_put_bool(out, "allowed", view->call->merged.allowed);
 	sl_json_put_text(out, "limit", name_of_decider(view));
 	put_numbers(out, &view->call->merged);
-	put_bound(out, &view->call->merged);
+	sl_http_put_bound(out, &view->call->merged);
 	if (view->next)
 		sl_json_put_ms(out, "next_after_ms", view->call->merged.next_after_ns);
 	if (view->call->upto)

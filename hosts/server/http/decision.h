@@ -36,6 +36,11 @@ struct sl_http_view {
 /* What is told of limit `i` of a view, whose call is there: `name`, and the limit that it was decided by. */
 void sl_http_view_limit(struct sl_http_view *view, uint32_t i, struct sluice_bytes name);
 
+/* Which bound of ours was met, and the standard error of a count that is an estimate: a member each, left out where
+ * there is none. */
+void sl_http_put_bound(struct sl_out *out, const struct sluice_decision *decision);
+void sl_http_put_error(struct sl_out *out, const struct sluice_limit *limit);
+
 /* 200, or 429 as a problem, with the headers of rate limits in the listener's forms. */
 void sl_http_reply_decision(struct sl_http_exchange *exchange, const struct sl_http_view *view);
 

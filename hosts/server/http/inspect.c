@@ -4,13 +4,15 @@
  *   {"limits":[{"limit","key","allowed",.. "returns":[[after_ms,remaining]], "charges":[[from_ms,until_ms,cost]],
  *    "name"}]}
  *
- * By attributes each limit says why it applies (policy/explain.h), and those that don't say why not:
+ * Both have "bound" and "error" where there is one. By attributes each limit says why it applies (policy/explain.h),
+ * and those that don't say why not:
  *
  *   {"limits":[{.., "cost","observed","name","why"}], "others":[{"limit","name","why"}]} */
 #include "hosts/server/http/routes.h"
 
 #include "hosts/server/door/inspected.h"
 #include "hosts/server/http/decide.h"
+#include "hosts/server/http/decision.h"
 #include "hosts/server/http/reply.h"
 #include "policy/explain.h"
 #include "proto/inspection.h"
@@ -68,6 +70,8 @@ static void put_inspected(struct sl_out *out, const struct sluice_item *item, co
 	put_lists(out, told);
 	if (told->overridden)
 		sl_json_put_own_quota(out, &told->own);
+	sl_http_put_bound(out, &told->decision);
+	sl_http_put_error(out, item->limit);
 	if (remote)
 		put_held(out, &inspected->held[at]);
 }

@@ -188,6 +188,10 @@ bool sl_fleet_look(struct sl_fleet *fleet, struct sl_pending *pending) {
 	look->starting = true;
 	for (uint32_t i = 0; i < call->item_count && told->failed == NULL; i++) {
 		told->list[i] = (struct sluice_inspection){.decision = sl_plan_full(call->items[i].limit, (uint8_t)i)};
+		if (call->items[i].bound != SLUICE_BOUND_NONE) { /* denied, whatever its node would tell */
+			sl_decide_beyond(&told->list[i].decision, call->items[i].bound, true);
+			continue;
+		}
 		if (sl_rule_has(call->items[i].limit, SL_HAS_COUNTER) && ask_for(look, i)) {
 			look_here(look, i);
 			ask_for_own(look, i);

@@ -7,15 +7,13 @@
  *
  * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and its words
  * are read only in capitals and only directly after the cost: an attribute of such a name goes after another one. */
-#include "algo/hll.h"
 #include "base/assert.h"
 #include "hosts/admission/admission.h"
 #include "hosts/server/door/key_override.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
 #include "policy/explain.h"
-
-#include <stdio.h>
+#include "proto/inspection.h"
 
 static bool fail(struct sl_resp_turn *turn, const struct sl_command *command) {
 	sl_reply_error(turn, "ERR %s", command->error);
@@ -88,26 +86,18 @@ static void put_standing(struct sl_resp_turn *turn, const struct sluice_item *it
 	put_pair(turn, "forgiven_after_ms", sl_ns_to_ms_ceil(standing.forgiven_after_ns));
 }
 
-/* The standard error of a count that is an estimate, in parts of 1. */
-static void put_error(struct sl_resp_turn *turn, uint32_t error_bp) {
-	char text[16];
-	snprintf(text, sizeof text, "0.%04u", error_bp);
-	sl_reply_text(turn, "error");
-	sl_reply_text(turn, text);
-}
-
 static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct sluice_decision *decision,
                         sluice_ns now) {
 	const struct sluice_match *found = &turn->worker->match;
 	const struct sluice_item *item = &found->items[index];
-	char limit[SLUICE_LIMIT_TEXT_MAX];
+	char limit[SLUICE_LIMIT_TEXT_MAX], error[SL_ERROR_TEXT_MAX];
 	size_t len = sluice_limit_print(item->limit, limit);
-	uint32_t error_bp = sl_distinct_error(item->limit);
+	const bool estimates = sl_error_text(item->limit, error);
 	bool stands = turn->context->remote == NULL && item->terms != NULL && item->terms->penalty_count != 0;
 	bool bound = decision->bound != SLUICE_BOUND_NONE;
 	struct sluice_override own;
 	bool owns = sl_override_of_item(turn->context, item, now, &own);
-	sl_reply_array(turn, 9 + (bound ? 2 : 0) + (error_bp != 0 ? 2 : 0) + (stands ? 8 : 0) +
+	sl_reply_array(turn, 9 + (bound ? 2 : 0) + (estimates ? 2 : 0) + (stands ? 8 : 0) +
 	                         (owns ? 2 * SL_OWN_QUOTA_NAMES : 0));
 	sl_reply_text(turn, sluice_policy_limit_name(turn->context->policy, found->position[index]));
 	sl_reply_bulk(turn, sl_slice(limit, len));
@@ -122,8 +112,10 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 		sl_reply_text(turn, "bound");
 		sl_reply_text(turn, sluice_bound_name((sluice_bound)decision->bound));
 	}
-	if (error_bp != 0)
-		put_error(turn, error_bp);
+	if (estimates) {
+		sl_reply_text(turn, "error");
+		sl_reply_text(turn, error);
+	}
 	if (stands)
 		put_standing(turn, item, now);
 	if (owns)
