@@ -7,10 +7,12 @@
 'use strict';
 
 const HOPS_MAX = 100;
-/* 1: IPv4, 2: its port; 3: IPv6 in brackets, 4: its port; 5: IPv6 alone */
+const V6_CHARACTERS_MAX = 45;
+/* Strangers write what this reads: no two parts of it can divide a text in several ways.
+ * 1: IPv4, 2: its port; 3: IPv6 in brackets, 4: its port; 5: IPv6 alone */
 const FORM = new RegExp(`^(?:${[String.raw`(\d[\d.]*)(?::(\d{1,5}))?`,
 	String.raw`\[([^\]%]+)(?:%[^\]]+)?\](?::(\d{1,5}))?`,
-	String.raw`([^%[\]]*:[^%[\]]*:[^%[\]]*)(?:%.+)?`].join('|')})$`);
+	String.raw`([^%[\]:]*:[^%[\]:]*:[^%[\]]*)(?:%.+)?`].join('|')})$`);
 const V4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
 
 /** Four bytes of a dotted quad, or null. Leading zeros are none: they are octal to some. */
@@ -25,7 +27,7 @@ function parseV4(text) {
 /** Sixteen bytes of an IPv6 address without brackets, port or zone, or null. */
 function parseV6(text) {
 	const halves = text.split('::');
-	if (halves.length > 2 || !/^[0-9A-Fa-f:.]+$/.test(text))
+	if (text.length > V6_CHARACTERS_MAX || halves.length > 2 || !/^[0-9A-Fa-f:.]+$/.test(text))
 		return null;
 	const groups = halves.map((half) => (half === '' ? [] : half.split(':')));
 	const last = groups[groups.length - 1];
@@ -101,18 +103,36 @@ function contains(network, bytes) {
 /** The elements of a list from the right, without empty ones. In quoted strings commas are text; a quote that isn't
  * closed on the left can't swallow what a proxy of ours appended after it. */
 function* fromRight(line, quotes) {
-	let end = line.length;
+	let end = line.length, looks = quotes;
 	while (end > 0) {
 		let at = end;
-		while (at > 0 && line[at - 1] !== ',')
-			at = quotes && line[at - 1] === '"' ? openingQuote(line, at - 1) : at - 1;
-		const element = line.slice(at, end).replace(/^[ \t]+|[ \t]+$/g, '');
+		while (at > 0 && line[at - 1] !== ',') {
+			const quote = --at;
+			if (!looks || line[quote] !== '"')
+				continue;
+			at = openingQuote(line, quote);
+			looks = at < quote; /* none opens left of here: those left of this one need not look for it again */
+		}
+		const element = trimmed(line, at, end);
 		end = Math.max(0, at - 1);
 		if (element !== '')
 			yield element;
 	}
 }
 
+const isBlank = (character) => character === ' ' || character === '\t';
+
+function trimmed(line, from, to) {
+	let start = from, end = to;
+	while (end > start && isBlank(line[end - 1]))
+		end--;
+	while (start < end && isBlank(line[start]))
+		start++;
+	return line.slice(start, end);
+}
+
+/** Where the string opens that the double quote at `at` closes, or `at` where none does. One after an odd number of
+ * backslashes is part of the text. */
 function openingQuote(line, at) {
 	for (let i = at; i > 0; i--) {
 		let slashes = 0;
