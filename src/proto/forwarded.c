@@ -52,8 +52,13 @@ bool sl_forwarded_last(struct sluice_bytes *list, bool quotes, struct sluice_byt
 	const char *p = list->data;
 	while (list->len > 0) {
 		size_t end = list->len, at = end;
-		while (at > 0 && p[at - 1] != ',')
-			at = quotes && p[at - 1] == '"' ? opening_quote(p, at - 1) : at - 1;
+		while (at > 0 && p[at - 1] != ',') {
+			size_t quote = --at;
+			if (!quotes || p[quote] != '"')
+				continue;
+			at = opening_quote(p, quote);
+			quotes = at < quote; /* none opens left of here: those left of this one need not look for it again */
+		}
 		list->len = at > 0 ? at - 1 : 0;
 		struct sluice_bytes last = trim(sl_slice(p + at, end - at));
 		if (last.len > 0) {

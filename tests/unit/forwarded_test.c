@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -227,6 +228,85 @@ static void test_an_open_quote_swallows_nothing(void **state) {
 	ASSERT_ROWS(rows, SL_FORWARDED_RFC7239);
 }
 
+/* As sl_forwarded_last finds elements, but each quote looks for the one that opens it for itself. */
+static bool last_plainly(struct sluice_bytes *list, struct sluice_bytes *element) {
+	const char *p = list->data;
+	while (list->len > 0) {
+		size_t end = list->len, at = end;
+		while (at > 0 && p[at - 1] != ',') {
+			size_t open = --at;
+			for (size_t i = at; p[at] == '"' && i-- > 0;) {
+				size_t slashes = 0;
+				while (slashes < i && p[i - 1 - slashes] == '\\')
+					slashes++;
+				if (p[i] == '"' && slashes % 2 == 0) {
+					open = i;
+					break;
+				}
+			}
+			at = open;
+		}
+		list->len = at > 0 ? at - 1 : 0;
+		while (end > at && strchr(" \t", p[end - 1]) != NULL)
+			end--;
+		while (end > at && strchr(" \t", p[at]) != NULL)
+			at++;
+		*element = sl_slice(p + at, end - at);
+		if (end > at)
+			return true;
+	}
+	return false;
+}
+
+static void test_elements_beside_a_plain_search(void **state) {
+	static const char letters[] = "\"\"\"\\\\,, =a";
+	uint32_t random = 1;
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		char text[24];
+		for (size_t i = 0; i < sizeof text; i++) {
+			random = random * 1664525 + 1013904223;
+			text[i] = letters[(random >> 16) % (sizeof letters - 1)];
+		}
+		struct sluice_bytes mine = sl_slice(text, (size_t)round % (sizeof text + 1)), one = {0}, other = {0};
+		struct sluice_bytes plain = mine;
+		bool more;
+		do {
+			more = sl_forwarded_last(&mine, true, &one);
+			assert_int_equal(more, last_plainly(&plain, &other));
+			assert_int_equal(mine.len, plain.len);
+			if (more && !sl_bytes_equal(one, other))
+				fail_msg("%.*s", (int)sizeof text, text);
+		} while (more);
+	}
+}
+
+/* A stranger writes what stands at the left: the time to read it is proportional to its length. 200 lines of 16 KB
+ * take some ms; they take 7 s where each quote looks through the whole line. */
+static void test_a_long_line_costs_no_more_than_its_length(void **state) {
+	static const char *const fills[] = {"\\\"", "\"\\", "\"", "\\\\\"", "a=b;", "for=a;", " ", "\\", ","};
+	static char line[16 * 1024];
+	(void)state;
+	for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
+		struct sl_address address;
+		struct sluice_bytes lines = sl_slice(line, sizeof line);
+		struct timespec begun, ended;
+		for (size_t at = 0; at < sizeof line; at++)
+			line[at] = fills[i][at % strlen(fills[i])];
+		memcpy(line + sizeof line - 20, "  , for=203.0.113.9 ", 20);
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
+		for (int round = 0; round < 100; round++) {
+			assert_true(sl_forwarded_client(&lines, 1, SL_FORWARDED_RFC7239, policy, &address));
+			lines.len -= 20; /* without what the proxy appended */
+			(void)sl_forwarded_client(&lines, 1, SL_FORWARDED_RFC7239, policy, &address);
+			lines.len += 20;
+		}
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
+		if (ended.tv_sec - begun.tv_sec > 1)
+			fail_msg("'%s' again and again: over a second", fills[i]);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_right_to_left),
@@ -234,6 +314,8 @@ int main(void) {
 		cmocka_unit_test(test_hops_are_bounded),
 		cmocka_unit_test(test_forwarded),
 		cmocka_unit_test(test_an_open_quote_swallows_nothing),
+		cmocka_unit_test(test_elements_beside_a_plain_search),
+		cmocka_unit_test(test_a_long_line_costs_no_more_than_its_length),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
