@@ -42,6 +42,11 @@ async function way(server) {
 	return one;
 }
 
+function busyFor(ms) {
+	for (const end = performance.now() + ms; performance.now() < end;)
+		continue;
+}
+
 const codeOf = (promise) => promise.then(() => 'none', (error) => error.code);
 
 it('gives back a lease whose answer did not come in time', async () => {
@@ -149,6 +154,19 @@ it('takes releases of what was under way when it was closed', async () => {
 	assert.deepEqual([await held, await lease], ['done', 1]);
 	assert.equal((await direct.holders('k', LEASE)).length, 0);
 	assert.equal(await codeOf(one.release('k', LEASE, 'any')), 'closed');
+});
+
+it('reads the answers that came while the process was busy before it says that none did', async () => {
+	const server = await serve(), one = limiter({store: server.url, timeout: 200});
+	await until('connected', () => one.peek('k', '5/1m').catch(() => null));
+	for (let i = 0; i < 4; i++) {
+		const asked = one.check('k', '2/1h').then(({allowed}) => allowed, ({code}) => code);
+		for (let turn = 0; turn < 4 && i !== 1; turn++)
+			await new Promise(process.nextTick); // it is sent, but for the second
+		busyFor(i < 3 ? 600 : 1500); // at last for longer than a server may be silent
+		assert.equal(await asked, i < 2);
+	}
+	assert.equal((await one.check('k', '2/1h')).allowed, false, 'at once, by the connection that there was');
 });
 
 it('waits no longer than that for a server that never answers', async () => {

@@ -95,8 +95,8 @@ class Connection {
 			if (this.#state === 'waiting' && this.#retryAt > deadline)
 				return reject(this.#away());
 			const bytes = commandOf(words);
-			this.#waiting.push({bytes, again, deadline, waited: false, expired: false, resolve, reject, abandoned,
-				late});
+			this.#waiting.push({bytes, again, deadline, ready: this.#state === 'ready' ? this.#socket : null,
+				waited: false, expired: false, resolve, reject, abandoned, late});
 			if (this.#state === 'idle')
 				this.#connect();
 			this.#hold();
@@ -196,8 +196,8 @@ class Connection {
 	/** A command of the greeting: it has the connection's deadline. */
 	#ask(socket, words) {
 		return new Promise((resolve, reject) => {
-			this.#sent.push({again: false, deadline: Infinity, waited: false, expired: false, resolve, reject,
-				abandoned: undefined, late: undefined});
+			this.#sent.push({again: false, deadline: Infinity, ready: null, waited: false, expired: false, resolve,
+				reject, abandoned: undefined, late: undefined});
 			socket.write(commandOf(words));
 		});
 	}
@@ -269,10 +269,12 @@ class Connection {
 	#flush() {
 		if (this.#state !== 'ready' || this.#waiting.length === 0)
 			return;
-		const socket = this.#socket;
+		const socket = this.#socket, deadline = performance.now() + this.#to.timeout;
 		socket.cork();
 		while (this.#waiting.length > 0) {
 			const one = this.#waiting.shift();
+			if (one.ready === socket) // the caller may have been busy since it asked
+				one.deadline = deadline;
 			this.#sent.push(one);
 			socket.write(one.bytes);
 			one.bytes = one.again ? one.bytes : null;
@@ -353,7 +355,10 @@ class Connection {
 	#wakeAt(instant) {
 		clearTimeout(this.#timer);
 		this.#timerAt = instant;
-		this.#timer = setTimeout(() => this.#tick(), Math.max(1, instant - performance.now()));
+		// Timers come before sockets are read: what came while the process was busy is read first.
+		const timer = setTimeout(() => setImmediate(() => timer === this.#timer && this.#tick()),
+			Math.max(1, instant - performance.now()));
+		this.#timer = timer;
 	}
 
 	#earliest() {
