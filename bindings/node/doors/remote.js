@@ -16,6 +16,25 @@ class HttpError extends Error {
 	}
 }
 
+/** Calls back once sockets were read, where the runtime has a word for that. */
+const later = globalThis.setImmediate ?? ((call) => setTimeout(call, 0));
+
+/** A signal that aborts after `ms`, unless end() was called. Work of the application that keeps the loop busy is not
+ * the server's time: it begins when the loop has come round, and ends when what came by then was read. */
+function patienceOf(ms) {
+	const controller = new AbortController();
+	let timer, ended = false;
+	const abort = () => ended || controller.abort(new DOMException(`no answer within ${ms} ms`, 'TimeoutError'));
+	later(() => {
+		if (!ended)
+			timer = setTimeout(() => later(abort), ms);
+	});
+	return { signal: controller.signal, end() {
+		ended = true;
+		clearTimeout(timer);
+	} };
+}
+
 function resultOf(body, headers) {
 	const one = (x) => ({ allowed: x.allowed, quota: x.quota, remaining: x.remaining, retryAfter: x.retry_after_ms,
 		resetAfter: x.reset_after_ms, delay: x.delay_ms, nextAfter: x.next_after_ms, limit: x.name ?? x.limit });
@@ -39,13 +58,16 @@ class HttpLimiter {
 	}
 
 	async ask(route, body) {
+		const patience = patienceOf(this.timeout);
 		let response, answer;
 		try {
 			response = await this.fetch(new URL(route, this.url), { method: 'POST', headers: this.headers,
-				body: JSON.stringify(body), signal: AbortSignal.timeout(this.timeout) });
+				body: JSON.stringify(body), signal: patience.signal });
 			answer = await response.json();
 		} catch (error) {
 			throw new HttpError('away', `${this.url.origin} does not answer: ${error.message}`, { cause: error });
+		} finally {
+			patience.end();
 		}
 		if (response.status === 200 || (response.status === 429 && 'allowed' in answer))
 			return { answer, headers: response.headers };

@@ -133,6 +133,26 @@ test('the time to read a header is proportional to its length', () => {
 	}
 });
 
+test('over HTTP: answers that came while the process was busy are read before it says that none did', async (t) => {
+	const server = await startSluice('limits: []\n');
+	t.after(() => server.stop());
+	let sent;
+	const limiter = new HttpLimiter({ url: `http://127.0.0.1:${server.http}`, timeout: 300, fetch: (...words) => {
+		sent = new Promise((resolve) => setImmediate(resolve));
+		return fetch(...words);
+	} });
+	await limiter.check('k', '6/1h');
+	await new Promise((resolve) => setTimeout(resolve, 100)); /* its connection can be used again */
+	for (let i = 0; i < 10; i++) {
+		const asked = limiter.check('k', '6/1h').then(({ allowed }) => allowed, ({ code }) => code);
+		if (i % 2 === 0)
+			await sent;
+		for (const end = performance.now() + 600; performance.now() < end;)
+			continue;
+		assert.strictEqual(await asked, i < 5, `call ${i}`);
+	}
+});
+
 test('over HTTP: a lease whose answer comes too late is given back, but one of the caller\'s own id', async (t) => {
 	const server = await startSluice('limits: []\n');
 	t.after(() => server.stop());
