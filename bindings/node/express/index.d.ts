@@ -3,7 +3,8 @@ import type { AdmissionOptions, CounterOptions, Verdict } from '../doors/index.j
 import type { Lease, Result } from '../index.js';
 
 export interface Options<Request = any, Response = any> extends AdmissionOptions<Request> {
-	/** Answers a denied request in place of 429 and its problem document; the headers are set. */
+	/** Answers a denied request in place of 429 and its problem document; the headers are set. What it throws, or rejects
+	 * with, goes to `next`. */
 	onDenied?: (request: Request, response: Response, verdict: Verdict, next: (error?: unknown) => void) => void;
 }
 

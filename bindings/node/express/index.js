@@ -26,7 +26,7 @@ function viewOf(request) {
 		url: request.originalUrl ?? request.url, host: request.headers.host, request };
 }
 
-function deny(response, verdict) {
+function deny(request, response, verdict) {
 	response.statusCode = verdict.status;
 	response.setHeader('Content-Type', 'application/problem+json');
 	response.setHeader('Cache-Control', 'no-store');
@@ -40,22 +40,24 @@ function sluice(options) {
 		let verdict;
 		try {
 			verdict = await admission.decide(viewOf(request));
+			request.sluice = verdict.result;
+			if (response.headersSent) { /* somebody has answered while it was decided */
+				verdict.release();
+				return;
+			}
+			for (const [name, value] of verdict.headers)
+				response.setHeader(name, value);
+			if (!verdict.allowed) {
+				await (options.onDenied ?? deny)(request, response, verdict, next);
+				return;
+			}
 		} catch (error) {
+			verdict?.release();
 			next(error);
 			return;
 		}
-		request.sluice = verdict.result;
-		for (const [name, value] of verdict.headers)
-			response.setHeader(name, value);
-		if (!verdict.allowed) {
-			if (options.onDenied)
-				options.onDenied(request, response, verdict, next);
-			else
-				deny(response, verdict);
-			return;
-		}
 		const isOver = follow(request, response, verdict);
-		const serve = () => isOver() || next();
+		const serve = () => isOver() || response.headersSent || next();
 		if (verdict.delay > 0)
 			setTimeout(serve, verdict.delay);
 		else

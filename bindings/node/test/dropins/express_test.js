@@ -44,6 +44,44 @@ for (const name of ['express', 'express-4']) {
 	});
 }
 
+for (const name of ['express', 'express-4']) {
+	test(`${name}: what is answered while a request is decided stays, and a lease of it is released`, async (t) => {
+		for (const limits of ['5/1m', '0/1m', LEASE]) {
+			const { limiter } = steered();
+			const method = limits === LEASE ? 'acquire' : 'check', decide = limiter[method].bind(limiter);
+			let answered;
+			const first = (request, response, next) => {
+				answered = new Promise((resolve) => response.once('finish', resolve));
+				next();
+				response.status(503).end('too slow');
+			};
+			limiter[method] = async (...words) => {
+				const result = await decide(...words);
+				await answered;
+				return result;
+			};
+			const url = await app(t, [first, sluice({ limiter, limits })], name);
+			const answer = await ask(url);
+			assert.deepStrictEqual([answer.status, answer.body], [503, 'too slow']);
+			if (limits === LEASE)
+				await until(async () => (await limiter.holders('127.0.0.1', LEASE)).length === 0);
+			assert.strictEqual((await ask(url)).status, 503);
+		}
+	});
+
+	test(`${name}: what onDenied throws, or rejects with, goes to the error handler`, async (t) => {
+		for (const onDenied of [() => {
+			throw new Error('mine');
+		}, async () => {
+			throw new Error('mine');
+		}]) {
+			const { limiter } = steered();
+			const answer = await ask(await app(t, sluice({ limiter, limits: '0/1m', onDenied }), name));
+			assert.deepStrictEqual([answer.status, answer.body], [500, 'mine']);
+		}
+	});
+}
+
 test('after the wait that was told it is served', async (t) => {
 	const { limiter, at } = steered();
 	const url = await app(t, sluice({ limiter, limits: 'sliding-log 1/7s' }));
