@@ -231,7 +231,7 @@ const struct sl_policy_source *sl_policy_source_at(const struct sluice_policy *p
 
 const struct sl_listen *sl_settings_listen(const struct sl_settings *settings, uint32_t door, uint32_t number) {
 	const struct sl_listen *found = NULL;
-	for (uint32_t i = 0, seen = 0; i < settings->listen_count && seen <= number; i++)
+	for (uint32_t i = 0, seen = 0; number != SL_LISTENER_NONE && i < settings->listen_count && seen <= number; i++)
 		if (settings->listens[i].door == door) {
 			found = &settings->listens[i];
 			seen++;

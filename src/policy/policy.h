@@ -435,7 +435,9 @@ uint32_t sl_policy_source_count(const struct sluice_policy *policy);
 /* One of them, in the order of the file; `position` < sl_policy_source_count(). */
 const struct sl_policy_source *sl_policy_source_at(const struct sluice_policy *policy, uint32_t position);
 
-/* What is said of the number-th listener of a door, from 0; of its last one where there are fewer. NULL: of none. */
+/* What is said of the number-th listener of a door, from 0; of its last one where there are fewer. NULL: of none, and
+ * of SL_LISTENER_NONE. */
+#define SL_LISTENER_NONE UINT32_MAX
 const struct sl_listen *sl_settings_listen(const struct sl_settings *settings, uint32_t door, uint32_t number);
 
 /* Is an address one of trusted-proxies? Where the file does not say: of 127.0.0.0/8 or ::1. O(networks written). */

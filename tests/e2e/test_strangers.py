@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from harness import raw_exchange, wait_until
+from ports import free_port
 
 POLICY = """
 {listen}
@@ -72,6 +73,36 @@ def test_names_of_the_policy_and_of_a_reload(server):
         assert h.post("/v1/reload", {})[0] == 200
     wait_until(lambda: set(statuses(one, "b.example")) == {200}, "the reload's hosts are not known")
     assert set(statuses(one, "c.example")) == {200} and set(statuses(one, "a.example")) == {403}
+
+
+def test_a_reload_may_list_addresses_in_another_order(server):
+    """Names and details stay with the address; one that is gone tells strangers nothing any more."""
+    told, quiet, third = (free_port() for _ in range(3))
+    lines = [f"{{address: '127.0.0.1:{told}', details: true, hosts: a.example}}",
+             f"{{address: '127.0.0.1:{quiet}', hosts: b.example}}", f"'127.0.0.1:{third}'"]
+    one = server(policy=policy("[%s]" % ", ".join(lines)), listen=ON_POLICY)
+
+    def seen(port):
+        one.http_port = port
+        with one.http() as h:
+            members = max((h.ask("GET", "/v1/auth/forward")[2] for _ in range(3)), key=len)
+        return set(statuses(one, "a.example")), set(statuses(one, "b.example")), "limits" in members
+
+    def reload(*order):
+        with open(one.policy_file, "w", encoding="utf-8") as f:
+            f.write(policy("[%s]" % ", ".join(order)))
+        one.http_port = told
+        with one.http() as h:
+            assert h.post("/v1/reload", {})[0] == 200
+
+    assert (seen(told), seen(quiet)) == (({200}, {403}, True), ({403}, {200}, False))
+    reload(lines[2], lines[1], lines[0])
+    wait_until(lambda: seen(quiet)[1] == {200}, "the reload's order is not known")
+    assert (seen(told), seen(quiet)) == (({200}, {403}, True), ({403}, {200}, False))
+    assert seen(third) == ({403}, {403}, False)
+    reload(lines[1])
+    wait_until(lambda: not seen(told)[2], "the reload is not known")
+    assert (seen(told), seen(quiet)) == (({403}, {403}, False), ({403}, {200}, False))
 
 
 def test_names_hold_at_the_address_of_the_command_line(server):

@@ -112,7 +112,7 @@ static bool may_be_public(const struct sl_server *server, const struct sl_listen
 	return listen->door != SL_LISTEN_SPOP && (listen->unprotected || server->options->unprotected);
 }
 
-/* Which of the policy's listeners of its door an entrance is, also after a reload. That of the command line has another
+/* Which of the policy's listeners of its door an entrance is when it is opened. That of the command line has another
  * address than the first one, and who may ask it by which name, and is told what, is as that says. */
 static uint32_t number_of(const struct sl_server *server, uint32_t door) {
 	uint32_t number = 0;
@@ -125,7 +125,7 @@ static void set_up_entrance(struct sl_server *server, struct sl_entrance *entran
 	entrance->door = doors[wanted->door];
 	entrance->server = server;
 	entrance->may_be_public = may_be_public(server, &wanted->listen);
-	entrance->listener.number = number_of(server, wanted->door);
+	atomic_store_explicit(&entrance->listener.number, number_of(server, wanted->door), memory_order_relaxed);
 	entrance->listener.forms = wanted->listen.forms;
 	entrance->listener.tls = wanted->listen.tls;
 	entrance->listener.proxy_protocol = wanted->listen.proxy_protocol;
@@ -206,7 +206,49 @@ const char *sl_entrances_forbidden(const struct sl_server *server, const struct 
 	return NULL;
 }
 
+/* Was it opened for an address of the policy's, not of the command line or by systemd? */
+static bool is_of_policy(const struct sl_server *server, const struct sl_entrance *entrance) {
+	uint32_t door = listen_of(entrance->door);
+	char given[SL_ENTRANCE_KEY_MAX];
+	snprintf(given, sizeof given, "%s given ", sl_listen_door_names[door]);
+	return server->options->listen[door] == NULL && strncmp(entrance->key, given, strlen(given)) != 0;
+}
+
+/* The first listener of the entrance's door that none has taken: with its address, or with any. */
+static uint32_t take_listener(const struct sl_entrance *entrance, const struct sl_settings *settings, bool any,
+                              bool taken[SL_LISTENS_MAX]) {
+	uint32_t door = listen_of(entrance->door), number = 0;
+	const char *address = entrance->key + strlen(sl_listen_door_names[door]) + 1;
+	for (uint32_t i = 0; i < settings->listen_count; i++)
+		if (settings->listens[i].door == door) {
+			if (!taken[i] && (any || strcmp(settings->listens[i].address, address) == 0)) {
+				taken[i] = true;
+				return number;
+			}
+			number++;
+		}
+	return SL_LISTENER_NONE;
+}
+
+/* A reload may list the listeners in another order, more of them or fewer. An entrance goes on as the one with its
+ * address; as the next that no entrance is, where that has changed; and as none, where it is gone: it tells strangers
+ * as little as can be, until a restart closes it. */
+static void number_anew(struct sl_server *server, const struct sl_settings *settings) {
+	bool taken[SL_LISTENS_MAX] = {false}, found[SL_LISTENS_MAX] = {false};
+	for (int any = 0; any <= 1; any++)
+		for (uint32_t i = 0; i < server->entrance_count; i++) {
+			struct sl_entrance *entrance = &server->entrances[i];
+			if (found[i] || !is_of_policy(server, entrance))
+				continue;
+			uint32_t number = take_listener(entrance, settings, any != 0, taken);
+			found[i] = number != SL_LISTENER_NONE;
+			if (found[i] || any != 0)
+				atomic_store_explicit(&entrance->listener.number, number, memory_order_relaxed);
+		}
+}
+
 void sl_entrances_refresh(struct sl_server *server, const struct sl_settings *settings) {
+	number_anew(server, settings);
 	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		struct sl_entrance *entrance = &server->entrances[i];
 		uint32_t door = listen_of(entrance->door);

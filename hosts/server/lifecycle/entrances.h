@@ -10,7 +10,7 @@ bool sl_entrances_open(struct sl_server *server, const struct sl_settings *setti
 /* Whether the open entrances may be served by these settings: no users, and one that other hosts reach, do not go
  * together. Else the name of the one that may not. Any thread. */
 const char *sl_entrances_forbidden(const struct sl_server *server, const struct sl_settings *settings);
-/* Has the open entrances answer in the forms that these settings say. Any thread. */
+/* Has the open entrances answer as these settings say of them: forms, details, hosts. Any thread. */
 void sl_entrances_refresh(struct sl_server *server, const struct sl_settings *settings);
 /* Says on which addresses what is served, and of whom to beware. */
 void sl_entrances_announce(const struct sl_server *server);

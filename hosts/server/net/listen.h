@@ -16,8 +16,8 @@ struct sl_listener {
 	int fd;                             /* non-blocking, close-on-exec; -1 when closed */
 	uint32_t port;                      /* the real one; 0 of a unix socket */
 	bool loopback;                      /* nobody on another host reaches it */
-	uint32_t number;                    /* which one of its door's in the policy: sl_settings_listen() */
-	_Atomic uint32_t forms;             /* SL_FORM_ bits of its answers; a reload may change them */
+	_Atomic uint32_t number;            /* which one of its door's in the policy, sl_settings_listen(), or NONE */
+	_Atomic uint32_t forms;             /* SL_FORM_ bits of its answers; a reload may change both */
 	bool tls, proxy_protocol;           /* what its connections begin with: struct sl_listen */
 	char name[SL_LISTEN_TEXT_MAX];      /* "127.0.0.1:7379", "[::1]:7379", "unix:/path" */
 	char unix_path[SL_LISTEN_TEXT_MAX]; /* of a unix socket, to be removed at the end; else "" */
