@@ -13,6 +13,7 @@ import time
 import pytest
 
 from harness import DEADLINE_S, ROOT, Http, Lines, Resp, wait_until
+from ports import free_port
 
 POLICY = "limits:\n  - {name: load, key: user, limit: fixed-window 9/3660d}\n"
 LISTEN = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"]
@@ -74,6 +75,21 @@ def test_a_life_is_told(sluice_bin, manager, tmp_path):
     process.terminate()
     assert manager.until("STOPPING")[0][0] == "STOPPING=1"
     assert process.wait(DEADLINE_S) == 0, log.text()
+
+
+def test_a_front_end_is_started_when_it_is_ready(sluice_bin, tmp_path):
+    """No node answers: the manager is asked for patience, then told, once `ready-after` is over."""
+    manager, policy = Manager(str(tmp_path / "notify")), tmp_path / "policy.yaml"
+    policy.write_text("store: {redis: '127.0.0.1:%d', ready-after: 1h}\n" % free_port() + POLICY)
+    process, log = start(sluice_bin, [*LISTEN, "-c", str(policy)], env={**os.environ, "NOTIFY_SOCKET": manager.name})
+    assert manager.next()[0] == ["EXTEND_TIMEOUT_USEC=3610000000"]
+    policy.write_text(policy.read_text().replace("1h", "0s", 1))
+    process.send_signal(signal.SIGHUP)
+    assert manager.next()[0][0] == "RELOADING=1"
+    assert manager.next() == (["READY=1", "STATUS=serving 1 limits"], process.pid)
+    assert "redis has not answered" in log.text()
+    end(process, log)
+    manager.socket.close()
 
 
 @pytest.mark.parametrize("pid, fed", [(None, True), ("own", True), ("1", False)])

@@ -1,14 +1,17 @@
 /* When a server whose store is in Redis is ready: as soon as every worker has a node that answers, or when the policy's
- * `ready-after` has passed since the start. Until then /readyz and grpc.health.v1 are red, so that balancers send no
- * requests that on-error would answer; a request that comes all the same is decided. HAProxy's check of an SPOE agent
- * does not wait: while it fails HAProxy lets requests pass undecided, even those that on-error would deny
- * (hosts/server/spop/door.c). Once ready the server stays so while nodes come and go: a front end that answers by
- * on-error is better than none. */
+ * `ready-after` has passed since the start. Until then /readyz and grpc.health.v1 are red and systemd is not told, so that
+ * balancers send no requests that on-error would answer, and what is to start after this unit waits; a request that
+ * comes all the same is decided. HAProxy's check of an SPOE agent does not wait: while it fails HAProxy lets requests
+ * pass undecided, even those that on-error would deny (hosts/server/spop/door.c). Once ready the server stays so while
+ * nodes come and go: a front end that answers by on-error is better than none. */
 #include "hosts/server/lifecycle/readiness.h"
 
+#include "hosts/server/lifecycle/reload.h"
 #include "hosts/server/watch/fleet_figures.h"
 
-enum { LOOK_MS = 20 };
+#include <inttypes.h>
+
+enum { LOOK_MS = 20, TOLD_LATE_US = 10000000 };
 
 static sluice_ns ready_after(struct sl_server *server) {
 	pthread_mutex_lock(&server->policy_lock);
@@ -17,16 +20,21 @@ static sluice_ns ready_after(struct sl_server *server) {
 	return after;
 }
 
+bool sl_readiness_waits(const struct sl_server *server) {
+	return atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed);
+}
+
 /* The log says what /readyz says. */
 void sl_readiness_announce(const struct sl_server *server) {
-	bool waits = atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed);
-	sl_log(SL_LOG_INFO, waits ? "listening: not ready before a node of Redis has answered" : "ready");
+	sl_log(SL_LOG_INFO, sl_readiness_waits(server) ? "listening: not ready before a node of Redis has answered" : "ready");
 }
 
 static void end_waiting(struct sl_server *server) {
 	atomic_store_explicit(&server->parts.figures->awaits_nodes, false, memory_order_relaxed);
 	if (!server->options->quiet)
 		sl_readiness_announce(server);
+	if (server->predecessor < 0 || server->introduced) /* else it is told then */
+		sl_server_tell_ready(server);
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_poke(&server->workers[i]);
 	uv_timer_stop(&server->readiness);
@@ -55,8 +63,10 @@ void sl_readiness_init(struct sl_server *server) {
 }
 
 void sl_readiness_start(struct sl_server *server) {
-	if (!atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed))
+	if (!sl_readiness_waits(server))
 		return;
+	if (server->predecessor < 0) /* systemd's patience with a start may end before ours with the nodes */
+		sl_notify("EXTEND_TIMEOUT_USEC=%" PRIu64, ready_after(server) / 1000 + TOLD_LATE_US);
 	uv_timer_init(&server->workers[0].loop, &server->readiness);
 	uv_unref((uv_handle_t *)&server->readiness);
 	server->readiness.data = server;

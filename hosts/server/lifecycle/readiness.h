@@ -6,6 +6,8 @@
 
 /* Says whether a node is waited for, before anybody can ask. */
 void sl_readiness_init(struct sl_server *server);
+/* Is it still? Any thread. */
+bool sl_readiness_waits(const struct sl_server *server);
 /* Logs that the server is ready; or that it listens, where a node is waited for: then it is said to be ready later. */
 void sl_readiness_announce(const struct sl_server *server);
 /* Begins to look for it, on the first worker's loop. */

@@ -13,6 +13,7 @@
 #include "hosts/files/envoy_files.h"
 #include "hosts/files/quota_files.h"
 #include "hosts/server/lifecycle/entrances.h"
+#include "hosts/server/lifecycle/readiness.h"
 #include "hosts/server/lifecycle/store_location.h"
 #include "hosts/server/tls/tls.h"
 
@@ -287,6 +288,8 @@ static uint32_t limit_count(const struct sl_server *server) {
 }
 
 static void tell_ready(const struct sl_server *server) {
+	if (sl_readiness_waits(server)) /* it is told when that is over */
+		return;
 	sl_notify("READY=1\nSTATUS=serving %u limits", limit_count(server));
 }
 

@@ -15,6 +15,7 @@
 #include "hosts/server/lifecycle/upgrade.h"
 
 #include "hosts/server/lifecycle/entrances.h"
+#include "hosts/server/lifecycle/readiness.h"
 #include "hosts/server/lifecycle/reload.h"
 #include "hosts/server/lifecycle/takeover.h"
 #include "hosts/server/net/parcel.h"
@@ -85,10 +86,9 @@ static void fill_environment(char *list[ENVIRONMENT_MAX + 3], char *channel, cha
 static void say_what_it_had(struct sl_server *server, char had[64]) {
 	pthread_mutex_lock(&server->policy_lock);
 	uint32_t armed = sl_policy_armed(server->policy->policy);
-	bool waits = atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed);
 	snprintf(had, 64, SL_TAKEOVER_HAD "=%s,%s,%s,%s", (armed & SL_ARMED_LIMITS) != 0 ? "limits" : "",
 	         (armed & SL_ARMED_USERS) != 0 ? "users" : "", (armed & SL_ARMED_RULES) != 0 ? "rules" : "",
-	         waits ? "unready" : "");
+	         sl_readiness_waits(server) ? "unready" : "");
 	pthread_mutex_unlock(&server->policy_lock);
 }
 
