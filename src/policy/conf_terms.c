@@ -97,17 +97,34 @@ const char *sl_beyond_script(const struct sl_redis_settings *redis, const struct
 	return needing[__builtin_ctz(needs)];
 }
 
-static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
+static uint32_t needs_of_notations(const struct sl_ruleset_limit *limit) {
 	uint32_t needs = needs_of(&limit->shown.limit);
 	for (uint32_t i = 0; i < limit->shown.override_count; i++)
 		needs |= needs_of(&limit->overrides[i].limit);
-	report_needs(conf, nodes->limit, needs);
+	return needs;
+}
+
+static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
+	report_needs(conf, nodes->limit, needs_of_notations(limit));
 	if (limit->shown.terms.penalty_count != 0)
 		sl_conf_needs_module(conf, nodes->penalty, "penalty");
 	if (limit->shown.terms.count_denied)
 		sl_conf_needs_module(conf, nodes->count_denied, "count-denied");
 	if (limit->shown.reserve.on)
 		sl_conf_needs_module(conf, nodes->reserve, "reserve");
+}
+
+static bool is_beyond_script(const struct sl_ruleset_limit *limit) {
+	return needs_of_notations(limit) != 0 || limit->shown.terms.penalty_count != 0 || limit->shown.terms.count_denied ||
+	       limit->shown.reserve.on || limit->shown.cost.on;
+}
+
+const char *sl_policy_beyond_script(const struct sluice_policy *policy, const struct sl_redis_settings *redis) {
+	if (redis->address_count != 0 && redis->via == SL_VIA_SCRIPT)
+		for (uint32_t i = 0; i < policy->limit_count; i++)
+			if (is_beyond_script(&policy->limits[i]))
+				return policy->limits[i].shown.name;
+	return NULL;
 }
 
 /* ---- members ---------------------------------------------------------------------------------------------------- */

@@ -22,6 +22,8 @@ void sl_conf_limit_needs_module(struct sl_conf *conf, const struct sl_yaml *node
 /* What of a limit's notation needs the module, for SL_NEEDS_MODULE_TEXT, where the counters are in a Redis that is to
  * do without it; else NULL. */
 const char *sl_beyond_script(const struct sl_redis_settings *redis, const struct sluice_limit *limit);
+/* Of a whole policy whose counters stay in that Redis, whatever its own store: the name of a limit that needs it. */
+const char *sl_policy_beyond_script(const struct sluice_policy *policy, const struct sl_redis_settings *redis);
 #define SL_NEEDS_MODULE_TEXT "%s needs Sluice's module on the nodes: via: script can't do it"
 
 #endif

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from harness import DEADLINE_S, RespError, still_serves, wait_until
+from ports import free_port
 from traffic import Traffic, total
 
 FIVE = "limits:\n  - {name: a, key: user, limit: fixed-window 5/3660d}\n"
@@ -335,3 +336,17 @@ def test_a_socket_somebody_listens_on_is_left_alone(sluice_bin, tmp_path):
         assert one.wait(DEADLINE_S) == 0
         one.stderr.close()
     assert not path.exists()
+
+
+def test_limits_are_judged_by_the_store_that_is_kept(server):
+    """A new place of the counters needs a restart: what the nodes of the old one can't decide is refused until then."""
+    one = server(policy="store: {redis: '127.0.0.1:%d', via: script, ready-after: 0s}\n"
+                        "limits: [{name: a, key: user, limit: 2/1m}]\n" % free_port())
+    for wanted, status in (("limit: '1/month at Europe/Berlin'", 409), ("limit: sliding-log 5/1m, reserve: {}", 409),
+                           ("limit: 5/1m, cost: 2", 409), ("limit: 3/1m", 200)):
+        with open(one.policy_file, "w", encoding="utf-8") as f:
+            f.write("store: {memory: 64MiB}\nlimits: [{name: a, key: user, limit: 2/1m}, {name: m, key: user, %s}]\n"
+                    % wanted)
+        with one.http() as http:
+            told = http.post("/v1/reload", b"")
+            assert told[0] == status and (status == 200 or "'m' needs Sluice's module" in str(told[2])), told

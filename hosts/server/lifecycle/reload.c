@@ -16,6 +16,7 @@
 #include "hosts/server/lifecycle/readiness.h"
 #include "hosts/server/lifecycle/store_location.h"
 #include "hosts/server/tls/tls.h"
+#include "policy/conf_terms.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -247,7 +248,8 @@ static const char *disarms(const struct sl_server *server, const struct sl_share
 
 /* `policy`: what was read, and is ready; NULL: it can't be served. The lock is held. */
 static void use_policy(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
-	const char *path = server->options->policy_file, *open_to_all, *disarmed;
+	const struct sl_redis_settings *redis = &sl_policy_settings(server->first->policy)->redis;
+	const char *path = server->options->policy_file, *open_to_all, *disarmed, *beyond;
 	struct sluice_error error;
 	if (policy == NULL) {
 		sl_reload_say(outcome, "%s was rejected: keeping the current policy", path);
@@ -262,6 +264,12 @@ static void use_policy(struct sl_server *server, struct sl_shared_policy *policy
 		sl_shared_policy_release(policy);
 	} else if (!sl_store_location_bears(sl_policy_settings(policy->policy), server->store, &error)) {
 		sl_reload_say(outcome, "%s was rejected: store: %s: keeping the current policy", path, error.text);
+		sl_shared_policy_release(policy);
+	} else if ((beyond = sl_policy_beyond_script(policy->policy, redis)) != NULL) {
+		sl_reload_say(outcome,
+		              "%s was rejected: the limit '%s' needs Sluice's module, and the store in use, which a reload keeps, "
+		              "is a Redis via: script: keeping the current policy",
+		              path, beyond);
 		sl_shared_policy_release(policy);
 	} else if (policy->tls == NULL && server->policy->tls != NULL && listens_with_tls(server)) {
 		sl_reload_say(outcome, "%s was rejected: it has no certificate (tls), and a listener speaks TLS", path);
