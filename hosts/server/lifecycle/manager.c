@@ -2,7 +2,7 @@
  * for their history, and the log hears that the store fills up. */
 #include "hosts/server/lifecycle/manager.h"
 
-#include "hosts/server/lifecycle/reload.h"
+#include "hosts/server/lifecycle/readiness.h"
 
 static void on_watchdog(uv_timer_t *timer) {
 	(void)timer;
@@ -44,5 +44,5 @@ void sl_manager_start(struct sl_server *server) {
 	if (watchdog_ms != 0) /* twice in its time, as sd_watchdog_enabled(3) recommends */
 		start_timer(server, &server->watchdog, on_watchdog, watchdog_ms / 2 > 0 ? watchdog_ms / 2 : 1);
 	if (server->predecessor < 0) /* else that one introduces us first */
-		sl_server_tell_ready(server);
+		sl_readiness_tell(server);
 }

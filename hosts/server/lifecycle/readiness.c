@@ -1,12 +1,11 @@
-/* When a server whose store is in Redis is ready: as soon as every worker has a node that answers, or when the policy's
- * `ready-after` has passed since the start. Until then /readyz and grpc.health.v1 are red and systemd is not told, so that
- * balancers send no requests that on-error would answer, and what is to start after this unit waits; a request that
- * comes all the same is decided. HAProxy's check of an SPOE agent does not wait: while it fails HAProxy lets requests
- * pass undecided, even those that on-error would deny (hosts/server/spop/door.c). Once ready the server stays so while
- * nodes come and go: a front end that answers by on-error is better than none. */
+/* When a server whose store is in Redis is ready: as soon as every worker has a node that answers, or when the
+ * policy's `ready-after` has passed since the start. Until then /readyz and grpc.health.v1 are red and systemd is not
+ * told, so that balancers send no requests that on-error would answer, and what is to start after this unit waits; a
+ * request that comes all the same is decided. HAProxy's check of an SPOE agent does not wait: while it fails HAProxy
+ * lets requests pass undecided, even those that on-error would deny (hosts/server/spop/door.c). Once ready the server
+ * stays so while nodes come and go: a front end that answers by on-error is better than none. */
 #include "hosts/server/lifecycle/readiness.h"
 
-#include "hosts/server/lifecycle/reload.h"
 #include "hosts/server/watch/fleet_figures.h"
 
 #include <inttypes.h>
@@ -24,9 +23,21 @@ bool sl_readiness_waits(const struct sl_server *server) {
 	return atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed);
 }
 
+void sl_readiness_tell_locked(const struct sl_server *server) {
+	if (!sl_readiness_waits(server))
+		sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+}
+
+void sl_readiness_tell(struct sl_server *server) {
+	pthread_mutex_lock(&server->policy_lock);
+	sl_readiness_tell_locked(server);
+	pthread_mutex_unlock(&server->policy_lock);
+}
+
 /* The log says what /readyz says. */
 void sl_readiness_announce(const struct sl_server *server) {
-	sl_log(SL_LOG_INFO, sl_readiness_waits(server) ? "listening: not ready before a node of Redis has answered" : "ready");
+	bool waits = sl_readiness_waits(server);
+	sl_log(SL_LOG_INFO, waits ? "listening: not ready before a node of Redis has answered" : "ready");
 }
 
 static void end_waiting(struct sl_server *server) {
@@ -34,7 +45,7 @@ static void end_waiting(struct sl_server *server) {
 	if (!server->options->quiet)
 		sl_readiness_announce(server);
 	if (server->predecessor < 0 || server->introduced) /* else it is told then */
-		sl_server_tell_ready(server);
+		sl_readiness_tell(server);
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_poke(&server->workers[i]);
 	uv_timer_stop(&server->readiness);

@@ -267,8 +267,8 @@ static void use_policy(struct sl_server *server, struct sl_shared_policy *policy
 		sl_shared_policy_release(policy);
 	} else if ((beyond = sl_policy_beyond_script(policy->policy, redis)) != NULL) {
 		sl_reload_say(outcome,
-		              "%s was rejected: the limit '%s' needs Sluice's module, and the store in use, which a reload keeps, "
-		              "is a Redis via: script: keeping the current policy",
+		              "%s was rejected: the limit '%s' needs Sluice's module, and the store in use, which a reload "
+		              "keeps, is a Redis via: script: keeping the current policy",
 		              path, beyond);
 		sl_shared_policy_release(policy);
 	} else if (policy->tls == NULL && server->policy->tls != NULL && listens_with_tls(server)) {
@@ -290,28 +290,11 @@ static void note(struct sl_server *server, const struct sl_reload *outcome) {
 		atomic_store_explicit(&figures->reloaded_ns, sluice_store_now(server->store), memory_order_relaxed);
 }
 
-/* With the policy's lock in hand. */
-static uint32_t limit_count(const struct sl_server *server) {
-	return sl_policy_limit_count(server->policy->policy);
-}
-
-static void tell_ready(const struct sl_server *server) {
-	if (sl_readiness_waits(server)) /* it is told when that is over */
-		return;
-	sl_notify("READY=1\nSTATUS=serving %u limits", limit_count(server));
-}
-
 uint32_t sl_server_limit_count(struct sl_server *server) {
 	pthread_mutex_lock(&server->policy_lock);
-	const uint32_t count = limit_count(server);
+	uint32_t count = sl_policy_limit_count(server->policy->policy);
 	pthread_mutex_unlock(&server->policy_lock);
 	return count;
-}
-
-void sl_server_tell_ready(struct sl_server *server) {
-	pthread_mutex_lock(&server->policy_lock);
-	tell_ready(server);
-	pthread_mutex_unlock(&server->policy_lock);
 }
 
 /* What a reading comes to, told to systemd, counted and logged. */
@@ -326,7 +309,7 @@ static void change_over(struct sl_server *server, struct sl_policy_reading *read
 		sl_notify_reloading();
 		use_policy(server, policy, outcome);
 		note(server, outcome);
-		tell_ready(server);
+		sl_readiness_tell_locked(server);
 	}
 	pthread_mutex_unlock(&server->policy_lock);
 }

@@ -18,9 +18,8 @@ bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy);
 void sl_server_reload(struct sl_server *server, struct sl_reload *outcome);
 /* The same, if the file's text has this digest (sl_policy_file_digest()); else nothing is done, and false returned. */
 bool sl_server_reload_followed(struct sl_server *server, uint64_t text);
-/* How many limits are served; and systemd is told so, and that all is ready. Any thread. */
+/* How many limits are served. Any thread. */
 uint32_t sl_server_limit_count(struct sl_server *server);
-void sl_server_tell_ready(struct sl_server *server);
 /* Frees policies that were in force and that no worker uses any more. On the reader's thread, or after its end. */
 void sl_policy_clear_retired(struct sl_server *server);
 /* Why a policy is fixed. */

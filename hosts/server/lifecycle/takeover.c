@@ -5,7 +5,7 @@
 #include "hosts/server/lifecycle/takeover.h"
 
 #include "hosts/server/lifecycle/accept.h"
-#include "hosts/server/lifecycle/reload.h"
+#include "hosts/server/lifecycle/readiness.h"
 #include "hosts/server/net/parcel.h"
 
 #include <errno.h>
@@ -117,7 +117,7 @@ static void take_in(struct sl_server *server, int fd, const char *bytes, size_t 
 
 static void introduce(struct sl_server *server) {
 	server->introduced = true;
-	sl_server_tell_ready(server);
+	sl_readiness_tell(server);
 }
 
 static void end(struct sl_server *server) {
