@@ -20,10 +20,13 @@ static bool has_part(const struct sl_ruleset_limit *limit, const struct sl_key_p
 	return false;
 }
 
-/* Is it counted by whole requests' cost, at a rate, and does it deny? */
+/* Is it counted by requests' own cost, at a rate, and does it deny everybody? What another cost is charged for, in
+ * units of the limit's own, adds up to nothing that the other limit knows. */
 static bool is_rate(const struct sl_ruleset_limit *limit) {
-	return sl_rule_has(&limit->shown.limit, SL_COUNTS_COST) && limit->shown.limit.quota != 0 && !limit->shown.observe &&
-	       limit->shown.limit.calendar == SLUICE_CALENDAR_NONE;
+	const struct sl_policy_limit *shown = &limit->shown;
+	return sl_rule_has(&shown->limit, SL_COUNTS_COST) && shown->limit.quota != 0 && !shown->observe &&
+	       !limit->rollout.canary && !shown->cost.on && !shown->reserve.on &&
+	       shown->limit.calendar == SLUICE_CALENDAR_NONE;
 }
 
 static bool is_above(const struct sl_ruleset_limit *limit) {

@@ -562,6 +562,14 @@ static void test_sums(void **state) {
 		{"key: [tenant, user], limit: 10/month at UTC", "key: tenant, limit: 100/1m", 0},
 		{"key: [tenant, user], limit: concurrency 9 lease 1m", "key: tenant, limit: 100/1m", 0},
 		{"key: [tenant | ip, user], limit: 10/1m", "key: tenant, limit: 100/1m", 0},
+		/* what they count is not requests' own cost, or not of all requests */
+		{"key: [tenant, user], limit: 5000/1h, cost: 10", "key: [], limit: 1000/1h", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 100/1m, cost: 10", 0},
+		{"key: [tenant, user], limit: 10/1m, cost: [{when: {path: /a}, cost: 2}]", "key: [], limit: 9/1m", 0},
+		{"key: [tenant, user], limit: 400k/1m, reserve: true", "key: [], limit: 1000/1m", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 100/1m, reserve: true", 0},
+		{"key: [tenant, user], limit: 10/1m, canary: 1% of user", "key: tenant, limit: 100/1m", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 100/1m, canary: 1% of tenant", 0},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
