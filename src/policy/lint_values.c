@@ -11,6 +11,47 @@ static bool has(struct sluice_bytes text, char c) {
 	return text.len != 0 && memchr(text.data, c, text.len) != NULL;
 }
 
+/* Do clients send a byte of a path encoded? */
+static bool is_sent_encoded(char c) {
+	return (unsigned char)c <= ' ' || (unsigned char)c >= 0x7f;
+}
+
+/* Bytes that hardly a client sends so. Requests' paths keep them as they come: encoded. */
+static bool lint_bytes(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes form) {
+	static const char digits[] = "0123456789ABCDEF";
+	char memory[3 * SLUICE_KEY_BYTES_MAX], *at = memory;
+	const char *p = form.data;
+	for (size_t i = 0; i < form.len; i++) {
+		if (!is_sent_encoded(p[i])) {
+			*at++ = p[i];
+			continue;
+		}
+		*at++ = '%';
+		*at++ = digits[(unsigned char)p[i] >> 4];
+		*at++ = digits[p[i] & 15];
+	}
+	struct sluice_bytes sent = sl_slice(memory, (size_t)(at - memory));
+	if (sent.len == form.len)
+		return false;
+	sl_report_warning(conf->report, node->place, "hardly ever holds: clients send such bytes encoded: write %s",
+	                  sl_quote(sent).text);
+	return true;
+}
+
+/* A prefix that ends in the first digit of an encoded character, in lower case, which paths have in upper case. */
+static void lint_half_code(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes form) {
+	char memory[SLUICE_KEY_BYTES_MAX];
+	const char *p = form.data;
+	if (form.len < 2 || p[form.len - 2] != '%' || p[form.len - 1] < 'a' || p[form.len - 1] > 'f' ||
+	    (conf->policy->settings.paths & SL_PATHS_ANY_CASE) != 0)
+		return;
+	memcpy(memory, p, form.len);
+	memory[form.len - 1] ^= 0x20;
+	sl_report_warning(conf->report, node->place,
+	                  "never holds: digits of encoded characters are compared in upper case: write %s*",
+	                  sl_quote(sl_slice(memory, form.len)).text);
+}
+
 static void lint_path(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                       struct sluice_bytes form, bool prefix, bool may_hold) {
 	const char *p = form.data;
@@ -22,7 +63,11 @@ static void lint_path(struct sl_conf *conf, const struct sl_yaml *node, struct s
 		sl_report_warning(conf->report, node->place,
 		                  "never holds at the proxies' doors: a path begins with /, as in '/%s",
 		                  sl_quote(form).text + 1);
-	else if (!prefix && (has(written, '?') || has(written, '#')))
+	else if (lint_bytes(conf, node, form))
+		return;
+	else if (prefix)
+		lint_half_code(conf, node, form);
+	else if (has(written, '?') || has(written, '#'))
 		sl_report_warning(conf->report, node->place, "paths are compared without their query: this holds for %s with "
 		                                             "any query",
 		                  sl_quote(form).text);

@@ -234,7 +234,7 @@ static void test_spellings(void **state) {
 	                    "  \"ke\\x79\": \"\\x69p\"\n"
 	                    "  limit: |-\n"
 	                    "    100/1m\n"
-	                    "  when: {path: [\"/a\\tb\\\"\\\\\", '/caf\xc3\xa9*'], method: \"\"}\n"
+	                    "  when: {host: [\"/a\\tb\\\"\\\\\", '/caf\xc3\xa9*'], method: \"\"}\n"
 	                    "  on-error: 'deny'\n"
 	                    "- {name: 7, key: [], limit: 5/1s, when: {}}\r\n"
 	                    "- name: ~name\n"
@@ -248,7 +248,7 @@ static void test_spellings(void **state) {
 	assert_string_equal(sl_policy_limit_at(policy, 0)->name, "it's \"quoted\"");
 	assert_string_equal(sl_policy_limit_at(policy, 0)->key_text, "ip");
 	assert_string_equal(sl_policy_limit_at(policy, 0)->when_text,
-	                    "{\"path\":[\"/a\\u0009b\\\"\\\\\",\"/caf\xc3\xa9*\"],\"method\":\"\"}");
+	                    "{\"host\":[\"/a\\u0009b\\\"\\\\\",\"/caf\xc3\xa9*\"],\"method\":\"\"}");
 	assert_true(sl_policy_limit_at(policy, 0)->on_error == SL_ON_ERROR_DENY);
 	assert_string_equal(sl_policy_limit_at(policy, 1)->name, "7");
 	assert_string_equal(sl_policy_limit_at(policy, 1)->key_text, "");

@@ -313,6 +313,13 @@ static void test_what_never_holds(void **state) {
 	     {{2, 53, "never holds at the proxies' doors: a path begins with /, as in '/upload'"}}},
 		{WHEN("path: 'up*'"), {{2, 48, "a path begins with /, as in '/up'"}}},
 		{WHEN("path: ['*', /a//b, /a/../b*, '%2a']"), {{2, 71, "a path begins with /"}}},
+		{WHEN("path: /caf\xc3\xa9"), {{2, 48, "clients send such bytes encoded: write '/caf%C3%A9'"}}},
+		{WHEN("path: \"/a b/{id}/\\x7f*\""), {{2, 48, "clients send such bytes encoded: write '/a%20b/{id}/%7F'"}}},
+		{WHEN("path: [/caf%C3%A9, /a%20b, '/~!$&()+;=:@%25']"), {{0}}},
+		{WHEN("path: '/a/%c*'"), {{2, 48, "never holds: digits of encoded characters are compared in upper case: "
+		                                  "write '/a/%C'*"}}},
+		{WHEN("path: ['/a/%C*', '/a/%*', '/a/%2*', '/a/%c3*', '/a/c*']"), {{0}}},
+		{"paths: {case: ignore}\n" WHEN("path: '/a/%c*'"), {{0}}},
 		{WHEN("method: [GET, 'PROP*']"), {{0}}},
 		{WHEN("method: get"), {{2, 50, "methods are compared in upper case: this holds for 'GET'"}}},
 		{WHEN("method: [GET, 'prop*']"), {{2, 56, "this holds for 'PROP'"}}},
