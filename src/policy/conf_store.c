@@ -7,8 +7,6 @@
 
 #include <inttypes.h>
 
-enum { BLOCKS_PERCENT_MAX = 98 };
-
 struct store_nodes {
 	const struct sl_yaml *memory, *pretouch, *file, *shared, *blocks, *overrides;
 	struct sl_redis_nodes redis;
@@ -30,7 +28,8 @@ static void read_home(struct sl_conf *conf, const struct store_nodes *nodes, str
 	if (nodes->shared != NULL)
 		sl_conf_shared(conf, nodes->shared, &settings->store_shared);
 	if (nodes->blocks != NULL)
-		sl_conf_percent(conf, nodes->blocks, 1, BLOCKS_PERCENT_MAX, "a share of the store", &settings->blocks_percent);
+		sl_conf_percent(conf, nodes->blocks, 1, SL_BLOCKS_PERCENT_MAX, "a share of the store",
+		                &settings->blocks_percent);
 }
 
 /* How many there may be in a store of that size: sl_conf_check_overrides(). */

@@ -391,6 +391,14 @@ def test_create_does_not_replace(sluice, filled):
     waits_went_on(earlier, denied_in(sluice, path))
 
 
+@pytest.mark.parametrize("share", [1, 91, 98])
+def test_a_share_for_blocks_as_the_help_says_it(sluice, tmp_path, share):
+    path = tmp_path / "counters"
+    assert sluice("store", "create", path, "--memory", "1MiB", "--blocks", f"{share}%")[0] == 0
+    assert f"1 MiB, {share}% of it for blocks" in sluice("inspect", "--store", path)[1]
+    assert sluice("store", "resize", path, "--memory", "2MiB", "--blocks", f"{share}%")[0] == 0
+
+
 def test_resize_keeps_counters(sluice, filled):
     path, earlier = filled
     os.chmod(path, 0o640)

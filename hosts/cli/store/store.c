@@ -274,7 +274,7 @@ static bool read_percent(const char *text, uint32_t *percent) {
 	if (len == 0 || len >= sizeof digits)
 		return false;
 	memcpy(digits, text, len);
-	if (!sl_args_number(digits, 1, 90, &number))
+	if (!sl_args_number(digits, 1, SL_BLOCKS_PERCENT_MAX, &number))
 		return false;
 	*percent = (uint32_t)number;
 	return true;
