@@ -234,23 +234,31 @@ static bool read_story(struct explain *explain, struct story *story, struct slui
 	return true;
 }
 
+static const struct sl_told_text *name_of_decider(const struct story *story) {
+	static const struct sl_told_text none = {.len = 0};
+	return story->decider < 0 ? &none : &story->list[story->decider].name;
+}
+
 static void print_verdict(const struct explain *explain, const struct story *story) {
 	char wait[SL_WAIT_TEXT_MAX], never[SL_NEVER_TEXT_MAX];
-	int name = story->decider < 0 ? 0 : (int)story->list[story->decider].name.len;
-	if (!explain->counters)
+	if (!explain->counters) {
 		printf("%" PRIu32 " of %" PRIu32 " limits apply; %s, so their answers are not known\n", story->shown,
 		       story->count,
 		       sl_policy_settings(explain->policy)->redis.address_count == 0
 		           ? "no store was named"
 		           : "the store is a Redis, to be named by --store redis://HOST");
-	else if (story->merged.allowed)
+		return;
+	}
+	if (story->merged.allowed) {
 		printf("allowed: %" PRIu32 " of %" PRIu32 " limits apply\n", story->shown, story->count);
-	else if (story->merged.retry_after_ns == SLUICE_NEVER)
-		printf("denied by %.*s, and always will be%s\n", name, story->list[story->decider].name.data,
-		       sl_request_never(never, story->list[story->decider].bound, false));
+		return;
+	}
+	fputs("denied by ", stdout);
+	sl_told_put_text(name_of_decider(story));
+	if (story->merged.retry_after_ns == SLUICE_NEVER)
+		printf(", and always will be%s\n", sl_request_never(never, story->list[story->decider].bound, false));
 	else
-		printf("denied by %.*s: allowed in %s\n", name, story->list[story->decider].name.data,
-		       sl_cli_wait(wait, sl_ns_to_ms_ceil(story->merged.retry_after_ns)));
+		printf(": allowed in %s\n", sl_cli_wait(wait, sl_ns_to_ms_ceil(story->merged.retry_after_ns)));
 }
 
 static void print_text(const struct explain *explain, const struct story *story) {
@@ -259,7 +267,9 @@ static void print_text(const struct explain *explain, const struct story *story)
 		const struct sl_told *told = &story->list[i];
 		if (!applies(told))
 			continue;
-		printf("\n%.*s: ", (int)told->name.len, told->name.data);
+		putchar('\n');
+		sl_told_put_text(&told->name);
+		fputs(": ", stdout);
 		sl_told_put_text(&told->why);
 		putchar('\n');
 		if (explain->counters)
@@ -271,7 +281,9 @@ static void print_text(const struct explain *explain, const struct story *story)
 		const struct sl_told *told = &story->list[i];
 		if (applies(told))
 			continue;
-		printf("%s%.*s does not apply: ", before++ == 0 ? "\n" : "", (int)told->name.len, told->name.data);
+		fputs(before++ == 0 ? "\n" : "", stdout);
+		sl_told_put_text(&told->name);
+		fputs(" does not apply: ", stdout);
 		sl_told_put_text(&told->why);
 		putchar('\n');
 	}
@@ -279,12 +291,11 @@ static void print_text(const struct explain *explain, const struct story *story)
 
 static void print_json(const struct explain *explain, const struct story *story) {
 	putchar('{');
-	if (explain->counters)
-		printf("\"allowed\":%s,\"limit\":\"%.*s\",\"retry_after_ms\":%" PRId64 ",",
-		       story->merged.allowed ? "true" : "false",
-		       story->decider < 0 ? 0 : (int)story->list[story->decider].name.len,
-		       story->decider < 0 ? "" : story->list[story->decider].name.data,
-		       sl_ns_to_ms_ceil(story->merged.retry_after_ns));
+	if (explain->counters) {
+		printf("\"allowed\":%s,\"limit\":", story->merged.allowed ? "true" : "false");
+		sl_told_put_json(name_of_decider(story));
+		printf(",\"retry_after_ms\":%" PRId64 ",", sl_ns_to_ms_ceil(story->merged.retry_after_ns));
+	}
 	for (int others = 0; others < 2; others++) {
 		uint32_t told = 0;
 		printf(others ? ",\"others\":[" : "\"limits\":[");

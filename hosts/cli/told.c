@@ -294,13 +294,18 @@ static bool is_yes_or_no(const char *name) {
 	return strcmp(name, "allowed") == 0 || strcmp(name, "observed") == 0 || strcmp(name, "applies") == 0;
 }
 
-static void put_json_text(const char *name, const struct sl_told_text *text, const char **before) {
+void sl_told_put_json(const struct sl_told_text *text) {
 	char memory[SL_JSON_ROOM(sizeof text->data)];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
+	sl_json_string(&out, sl_slice(text->data, text->len));
+	fwrite(memory, 1, sl_out_len(&out), stdout);
+}
+
+static void put_json_text(const char *name, const struct sl_told_text *text, const char **before) {
 	if (text->len == 0 && strcmp(name, "key") != 0)
 		return;
-	sl_json_string(&out, sl_slice(text->data, text->len));
-	printf("%s\"%s\":%.*s", *before, name, (int)sl_out_len(&out), memory);
+	printf("%s\"%s\":", *before, name);
+	sl_told_put_json(text);
 	*before = ",";
 }
 

@@ -45,8 +45,9 @@ bool sl_told_read(struct sl_client *client, struct sl_told *told, struct sluice_
 /* A number by its name; `other` where it is not said. */
 int64_t sl_told_number(const struct sl_told *told, const char *name, int64_t other);
 
-/* Prints a text of it as people may see it. */
+/* Prints a text of it as people may see it, or as a string of JSON. */
 void sl_told_put_text(const struct sl_told_text *text);
+void sl_told_put_json(const struct sl_told_text *text);
 
 /* Prints it for people, with what its counter holds; without; or as an object of JSON. */
 void sl_told_print(const struct sl_told *told);

@@ -537,7 +537,7 @@ def test_each_verb_is_suggested_for_one_that_is_near(sluice):
     (["store", "create", "f"], "how large? create f --memory SIZE"),
     (["store", "create", "f", "g"], "'g' is one word too many"),
     (["store", "create", "f", "--memory", "1023KiB"], "--memory '1023KiB': expected a size, 1MiB to 256GiB"),
-    (["store", "create", "f", "--memory", "1MiB", "--blocks", "91%"], "--blocks '91%': expected a share of the store"),
+    (["store", "create", "f", "--memory", "1MiB", "--blocks", "99%"], "--blocks '99%': expected a share of the store"),
     (["store", "create", "f", "--memory", "1MiB", "--force"], "create takes no --force"),
     (["store", "create", "shared:", "--memory", "1MiB"], "1 to 200 letters"),
     (["store", "resize", "f"], "to what? resize f --memory SIZE"),
@@ -742,6 +742,9 @@ REFUSAL = b"-ERR " + EVIL.encode() + b"\r\n"
     (["override", "get", "1/1m", "k"], [b"*2\r\n" + bulk(EVIL) + b":1\r\n"]),
     (["override", "list"], [b"*2\r\n:0\r\n*1\r\n*4\r\n" + bulk(EVIL) * 3 + b":1\r\n"]),
     (["tail", "--count", "1"], [REFUSAL]),
+    (["explain", "ip=1"], [b"*2\r\n*8\r\n" + b"".join(bulk(name) + bulk(EVIL) for name in ("name", "limit", "key"))
+                           + bulk("allowed") + b":0\r\n*4\r\n" + bulk("name") + bulk(EVIL) + bulk("applies")
+                           + b":0\r\n"]),
     (["tail", "--count", "1"], [b"+OK\r\n" + b"*2\r\n" + bulk("sluice.tail") +
                                bulk(json.dumps({"limit": EVIL, "key": EVIL, "method": EVIL}, ensure_ascii=False))]),
     (["top", "--once"], [b"*1\r\n*5\r\n" + bulk(EVIL) * 2 + b":1\r\n" * 3, bulk("server_time_usec:5")]),

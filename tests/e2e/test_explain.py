@@ -129,6 +129,16 @@ def test_rules_alone(sluice, tmp_path):
                                  "applies": False}]}
 
 
+@pytest.mark.parametrize("name", ['a"b\\c', "a" * 64])
+def test_any_name_is_json(sluice, tmp_path, name):
+    policy, store = tmp_path / "policy.yaml", tmp_path / "counters"
+    policy.write_text("limits: [{name: %s, key: ip, limit: 0/1m}]\n" % json.dumps(name, ensure_ascii=False))
+    assert sluice("store", "create", store, "--memory", "1MiB")[0] == 0
+    story = told(sluice, "ip=192.0.2.7", "-c", policy, "--store", store, status=1)
+    assert (story["limit"], story["limits"][0]["name"]) == (name, name)
+    assert sluice("explain", "ip=192.0.2.7", "-c", policy, "--store", store)[1].startswith(f"denied by {name}, ")
+
+
 def test_over_http(one):
     admit(one, "ip", "192.0.2.7", "user", "ann")
     url = f"http://127.0.0.1:{one.http_port}/v1/inspect?ip=192.0.2.7&user=ann&plan=pro"
