@@ -109,6 +109,7 @@ static int read_arguments(struct explain *explain, int argc, char **argv) {
 struct story {
 	struct sl_told *list;
 	uint32_t count, shown; /* of them, those that apply */
+	uint32_t left_out;     /* more of the policy, which do not: as far as it is known */
 	struct sluice_decision merged;
 	int32_t decider; /* in the list; -1: none */
 };
@@ -231,6 +232,8 @@ static bool read_story(struct explain *explain, struct story *story, struct slui
 		if (!explain->counters || explain->ask.in_redis)
 			forget_counters(told);
 	}
+	if (explain->policy != NULL)
+		story->left_out = sl_policy_limit_count(explain->policy) - story->count;
 	return true;
 }
 
@@ -239,18 +242,27 @@ static const struct sl_told_text *name_of_decider(const struct story *story) {
 	return story->decider < 0 ? &none : &story->list[story->decider].name;
 }
 
+/* "1 of 40 limits apply". Of a server's limits so many are told; it does not say of more. */
+static void print_applying(const struct explain *explain, const struct story *story) {
+	bool more = explain->policy == NULL && story->count == SL_TOLD_MAX;
+	printf("%" PRIu32 " of %" PRIu32 " limits%s apply", story->shown, story->count + story->left_out,
+	       more ? " or more" : "");
+}
+
 static void print_verdict(const struct explain *explain, const struct story *story) {
 	char wait[SL_WAIT_TEXT_MAX], never[SL_NEVER_TEXT_MAX];
 	if (!explain->counters) {
-		printf("%" PRIu32 " of %" PRIu32 " limits apply; %s, so their answers are not known\n", story->shown,
-		       story->count,
+		print_applying(explain, story);
+		printf("; %s, so their answers are not known\n",
 		       sl_policy_settings(explain->policy)->redis.address_count == 0
 		           ? "no store was named"
 		           : "the store is a Redis, to be named by --store redis://HOST");
 		return;
 	}
 	if (story->merged.allowed) {
-		printf("allowed: %" PRIu32 " of %" PRIu32 " limits apply\n", story->shown, story->count);
+		fputs("allowed: ", stdout);
+		print_applying(explain, story);
+		putchar('\n');
 		return;
 	}
 	fputs("denied by ", stdout);
@@ -307,6 +319,8 @@ static void print_json(const struct explain *explain, const struct story *story)
 		}
 		putchar(']');
 	}
+	if (story->left_out != 0)
+		printf(",\"left_out\":%" PRIu32, story->left_out);
 	puts("}");
 }
 

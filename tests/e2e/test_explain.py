@@ -139,6 +139,23 @@ def test_any_name_is_json(sluice, tmp_path, name):
     assert sluice("explain", "ip=192.0.2.7", "-c", policy, "--store", store)[1].startswith(f"denied by {name}, ")
 
 
+def test_a_policy_of_more_limits_than_are_told(server, sluice, tmp_path):
+    policy, store = tmp_path / "policy.yaml", tmp_path / "counters"
+    text = "limits:\n" + "".join(
+        f"  - {{name: l{i}, when: {{path: /{i}}}, key: ip, limit: 5/1h}}\n" for i in range(1100))
+    policy.write_text(text)
+    assert sluice("store", "create", store, "--memory", "1MiB")[0] == 0
+    for place, first, left_out in (
+            (["-c", policy, "--store", store], "allowed: 1 of 1100 limits apply\n", 76),
+            (["-c", policy], "1 of 1100 limits apply; no store was named", 76),
+            (["--server", at(server(text))], "allowed: 1 of 1024 limits or more apply\n", None)):
+        status, out, err = sluice("explain", "ip=192.0.2.7", "path=/1090", *place)
+        assert (status, err) == (0, "") and out.startswith(first), out[:100]
+        assert out.count(" does not apply: ") == 1023
+        story = told(sluice, "ip=192.0.2.7", "path=/1090", *place)
+        assert (len(story["limits"]), len(story["others"]), story.get("left_out")) == (1, 1023, left_out)
+
+
 def test_over_http(one):
     admit(one, "ip", "192.0.2.7", "user", "ann")
     url = f"http://127.0.0.1:{one.http_port}/v1/inspect?ip=192.0.2.7&user=ann&plan=pro"
