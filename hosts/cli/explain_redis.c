@@ -2,9 +2,10 @@
  * asked for in the words of a front, so under its key and its name; the module tells the rest. */
 #include "hosts/cli/explain_redis.h"
 
-#include "algo/rule.h"
+#include "algo/step.h"
 #include "base/assert.h"
 #include "hosts/server/remote/plan.h"
+#include "proto/inspection.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,22 @@ static bool read_told(struct sl_client *client, struct sl_told *told, struct slu
 		there.numbers[there.number_count++] = told->numbers[i];
 	*told = there;
 	return true;
+}
+
+/* A limit that has met a bound denies, whatever its node would tell: as a front says it. */
+static void put_bound(struct sl_told *told, const struct sluice_item *item) {
+	static struct sluice_inspection denied;
+	struct sl_inspection_number numbers[SL_INSPECTION_NUMBERS];
+	SL_ASSERT(told->number_count + SL_INSPECTION_NUMBERS <= SL_TOLD_NUMBERS_MAX);
+	sl_decide_unread(item, true, &denied.decision);
+	sl_inspection_numbers(&denied, numbers);
+	memmove(told->numbers + SL_INSPECTION_NUMBERS, told->numbers, told->number_count * sizeof *told->numbers);
+	for (int i = 0; i < SL_INSPECTION_NUMBERS; i++) {
+		snprintf(told->numbers[i].name, sizeof told->numbers[i].name, "%s", numbers[i].name);
+		told->numbers[i].value = numbers[i].value;
+	}
+	told->number_count += SL_INSPECTION_NUMBERS;
+	snprintf(told->bound, sizeof told->bound, "%s", sluice_bound_name((sluice_bound)item->bound));
 }
 
 static bool ask(struct sl_client *client, const struct sluice_item *item, const char *name, const char *prefix,
@@ -68,7 +85,9 @@ bool sl_explain_in_redis(struct sl_client *client, const struct sluice_policy *p
 		if (told == NULL || !sl_rule_has(match.items[i].limit, SL_HAS_COUNTER))
 			continue;
 		match.items[i].cost = (uint32_t)sl_told_number(told, "cost", 1);
-		if (!ask(client, &match.items[i], name, prefix, error) || !read_told(client, told, error))
+		if (match.items[i].bound != SLUICE_BOUND_NONE)
+			put_bound(told, &match.items[i]);
+		else if (!ask(client, &match.items[i], name, prefix, error) || !read_told(client, told, error))
 			return false;
 	}
 	return true;

@@ -160,6 +160,31 @@ def test_a_request_explained_without_a_front(front, redises, sluice, tmp_path):
     assert (status, out) == (2, "") and "Sluice's module is not loaded there" in err
 
 
+def test_more_limits_than_one_request_can_have(front, redises, sluice, tmp_path):
+    """One of them denies, by every server: who explains by the file and the module says so too."""
+    redis = redises(module=())
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f'store: {{redis: ["127.0.0.1:{redis.port}"]}}\nlimits:\n' + "".join(
+        f"  - {{name: l{i}, key: ip, limit: 100/1h, observe: {str(i == 3).lower()}, on-error: deny}}\n"
+        for i in range(40)))
+    stories = []
+    for store in (f"redis://127.0.0.1:{redis.port}", str(tmp_path / "counters")):
+        if not stories:
+            assert sluice("store", "create", str(tmp_path / "counters"), "--memory", "1MiB")[0] == 0
+        status, out, err = sluice("explain", "ip=192.0.2.7", "-c", str(policy), "--store", store, "--json")
+        assert (status, err) == (1, "")
+        stories.append(json.loads(out))
+    redis_says, file_says = [story["limits"] for story in stories]
+    for limit in redis_says + file_says:  # lists of nothing
+        for name in ("returns", "charges", "slices", "held", "slice_spent"):
+            assert limit.pop(name, None) in ([], 0, None)
+    assert redis_says == file_says and len(file_says) == 16
+    for story in stories:
+        assert (story["allowed"], story["limit"], story["retry_after_ms"]) == (False, "l16", -1)
+    assert sluice("explain", "ip=192.0.2.7", "-c", str(policy), "--store", f"redis://127.0.0.1:{redis.port}")[1] \
+        .startswith("denied by l16, ")
+
+
 def test_slices_that_are_out(front, redises):
     """What a front has taken in advance is told as held, beside what is used; together no unit is lost."""
     one = front(redises(module=()).port, more=", slice: 10s")
