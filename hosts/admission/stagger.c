@@ -23,6 +23,7 @@
 #include "base/assert.h"
 #include "base/math.h"
 #include "base/siphash.h"
+#include "hosts/admission/admission.h"
 #include "os/map.h"
 
 #include <pthread.h>
@@ -182,7 +183,8 @@ static uint64_t tickets_at(const struct line *line, const struct sluice_limit *l
 
 struct search {
 	struct sluice_store *store;
-	const struct sluice_item *item;
+	const struct sluice_item *item;   /* what is peeked at: there the store knows until when an own quota counts */
+	const struct sluice_limit *rule;  /* by what is reckoned: the limit, or the quota of the key's own */
 	const struct line *line;
 	uint32_t cost;
 	sluice_ns now;
@@ -192,9 +194,9 @@ struct search {
 
 static bool admits_after(const struct search *search, uint64_t wait_ms) {
 	sluice_ns t = search->now + wait_ms * SL_MS_NS;
-	uint64_t cost = search->cost + tickets_at(search->line, search->item->limit, t);
-	if (cost > search->item->limit->quota || search->store == NULL)
-		return cost <= search->item->limit->quota;
+	uint64_t cost = search->cost + tickets_at(search->line, search->rule, t);
+	if (cost > search->rule->quota || search->store == NULL)
+		return cost <= search->rule->quota;
 	struct sluice_item item = {.limit = search->item->limit, .key = search->item->key};
 	struct sluice_call call = {
 		.items = &item, .item_count = 1, .cost = (uint32_t)cost, .operation = SLUICE_PEEK, .now = t};
@@ -203,7 +205,7 @@ static bool admits_after(const struct search *search, uint64_t wait_ms) {
 
 /* The first wait from `from_ms` on that admits; one above far_ms where that is too far. */
 static uint64_t search_windows(const struct search *search, uint64_t from_ms) {
-	const struct sluice_limit *limit = search->item->limit;
+	const struct sluice_limit *limit = search->rule;
 	uint64_t low = from_ms, step = sl_max(1, limit->window_ns / SL_MS_NS / limit->quota), high;
 	if (admits_after(search, from_ms))
 		return from_ms;
@@ -229,7 +231,7 @@ static uint64_t search_windows(const struct search *search, uint64_t from_ms) {
  * is otherwise full. That holds for what fronts hold of it as well. A penalty's wait says nothing of the bucket: there
  * the reset does, to the ms. */
 static sluice_ns held_by_denial(const struct search *search) {
-	const struct sluice_limit *limit = search->item->limit;
+	const struct sluice_limit *limit = search->rule;
 	const struct sluice_terms *terms = search->item->terms;
 	const uint64_t others = limit->derived[SL_CAPACITY] - search->cost;
 	if (terms != NULL && terms->penalty_count != 0)
@@ -245,7 +247,7 @@ static sluice_ns held_by_store(const struct search *search) {
 
 /* E times Q, which is a whole number: the whole of what the store holds (to the ns), and of all tickets, drained. */
 static sl_u128 drained_at(const struct search *search) {
-	const struct sluice_limit *limit = search->item->limit;
+	const struct sluice_limit *limit = search->rule;
 	const struct line *line = search->line;
 	sluice_ns held = search->store != NULL ? held_by_store(search) : held_by_denial(search);
 	sl_u128 drained = sl_mul(search->now + sl_min(held, INT64_MAX), limit->quota);
@@ -257,7 +259,7 @@ static sl_u128 drained_at(const struct search *search) {
 
 /* Whole ticks: a bucket's time stands still within one. */
 static uint64_t search_buckets(const struct search *search, uint64_t from_ms) {
-	const struct sluice_limit *limit = search->item->limit;
+	const struct sluice_limit *limit = search->rule;
 	uint64_t tick = limit->derived[SL_TICK_NS];
 	sl_u128 spare = sl_mul(limit->derived[SL_CAPACITY] - search->cost, limit->window_ns), drained = drained_at(search);
 	sluice_ns free_at = drained > spare ? sl_min(sl_div_ceil(drained - spare, limit->quota), INT64_MAX) : 0;
@@ -266,7 +268,7 @@ static uint64_t search_buckets(const struct search *search, uint64_t from_ms) {
 }
 
 static void drain_behind(struct line *line, const struct search *search, sluice_ns at) {
-	const struct sluice_limit *limit = search->item->limit;
+	const struct sluice_limit *limit = search->rule;
 	sl_u128 drained = drained_at(search), least = sl_mul(at, limit->quota);
 	line->drained = (drained > least ? drained : least) + sl_mul(search->cost, limit->window_ns);
 	line->quota = limit->quota;
@@ -276,7 +278,7 @@ static void drain_behind(struct line *line, const struct search *search, sluice_
 
 /* The wait in ms, and its ticket. */
 static uint64_t take_ticket(struct line *line, struct search *search, uint64_t truth_ms) {
-	const struct sluice_limit *limit = search->item->limit;
+	const struct sluice_limit *limit = search->rule;
 	uint64_t wait_ms = truth_ms;
 	sluice_ns last = last_of(line);
 	if (line->first != line->end) {
@@ -297,26 +299,27 @@ static uint64_t take_ticket(struct line *line, struct search *search, uint64_t t
 
 sluice_ns sl_stagger_next(struct sl_stagger *stagger, struct sluice_store *store, const struct sluice_item *item,
                           uint32_t cost, sluice_ns now, const struct sluice_decision *denial) {
-	const struct sluice_limit *limit = item->limit;
 	const sluice_ns truth_ns = denial->retry_after_ns;
-	if (store == NULL && (!sl_stagger_suits_elsewhere(limit) || denial->bound != SLUICE_BOUND_NONE))
+	if (store == NULL && (!sl_stagger_suits_elsewhere(item->limit) || denial->bound != SLUICE_BOUND_NONE))
 		return truth_ns;
-	if (truth_ns > TRUTH_NS_MAX || !sl_rule_has(limit, SL_HAS_COUNTER) || limit->quota == 0)
+	if (truth_ns > TRUTH_NS_MAX || !sl_rule_has(item->limit, SL_HAS_COUNTER))
 		return truth_ns;
-	struct sluice_limit rule = *limit;
+	struct sluice_limit limit = *item->limit, own;
 	struct sluice_item keyed = *item;
-	sl_rule_key(&rule, item->key); /* windows that are spread reach as far as this key's do */
-	keyed.limit = limit = &rule;
-	item = &keyed;
-	if (store == NULL && !sl_rule_has(limit, SL_DRAINS) && sl_step_reach(limit, now + truth_ns).old <= now)
+	sl_rule_key(&limit, item->key); /* windows that are spread reach as far as this key's do */
+	keyed.limit = &limit;
+	const struct sluice_limit *rule = sl_admission_limit(store, &keyed, denial, now, &own);
+	if (rule->quota == 0 || rule->derived[SL_CAPACITY] != denial->quota)
+		return truth_ns; /* a quota of the key's own denied, of which no more is known here: it is elsewhere, or gone */
+	if (store == NULL && !sl_rule_has(rule, SL_DRAINS) && sl_step_reach(rule, now + truth_ns).old <= now)
 		return truth_ns; /* reservations end in between, or it counts no windows of this host's clock */
-	uint64_t hash = sl_siphash(stagger->secret, &limit->derived[SL_IDENT_KIND], 2, item->key, 1, 3);
+	uint64_t hash = sl_siphash(stagger->secret, &limit.derived[SL_IDENT_KIND], 2, item->key, 1, 3);
 	uint64_t truth_ms = (uint64_t)sl_ns_to_ms_ceil(truth_ns);
 	struct set *set = &stagger->sets[hash & (SETS - 1)];
 	pthread_mutex_lock(&set->lock);
 	struct line *line = find_line(set, hash);
-	struct search search = {store, item, line, cost, now, denial, 0};
-	search.far_ms = sl_max(limit->window_ns / SL_MS_NS * SL_STAGGER_WINDOWS, truth_ms);
+	struct search search = {store, &keyed, rule, line, cost, now, denial, 0};
+	search.far_ms = sl_max(rule->window_ns / SL_MS_NS * SL_STAGGER_WINDOWS, truth_ms);
 	forget_passed(line, now);
 	uint64_t wait_ms = take_ticket(line, &search, truth_ms);
 	pthread_mutex_unlock(&set->lock);

@@ -41,7 +41,8 @@ void sl_stagger_free(struct sl_stagger *stagger);
 /* The wait to tell a caller whom `item` denies at `now` with this cost, and a ticket for it.
  *  store   where the waits after it are found, by peeking; NULL: it is elsewhere. Then a bucket's are found by the
  *          denial alone, which says how much it holds, and those of fixed windows, whose truth is the window's end:
- *          from there on tickets alone count. All other limits tell the truth
+ *          from there on tickets alone count. All other limits tell the truth, and so does a key with another quota of
+ *          its own (OVERRIDE), which is spread by that quota where there is a store
  *  denial  as decided: retry_after_ns is the truth; SLUICE_NEVER is returned as it is
  * At least the truth, whole milliseconds. Any thread; about a microsecond, for windows and logs some more the longer
  * the line is. */

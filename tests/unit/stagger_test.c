@@ -193,7 +193,7 @@ static void test_elsewhere_some_are_spread_by_their_denials(void **state) {
 static void test_elsewhere_others_are_told_the_truth(void **state) {
 	const struct sluice_limit log = limit_of("sliding-log 2/1m"), bucket = limit_of("token-bucket 1/1s burst 1");
 	struct sluice_item item = {.limit = &log, .key = sl_str("k")};
-	struct sluice_decision denial = {.retry_after_ns = 7 * MS + 1, .reset_after_ns = 60000 * MS};
+	struct sluice_decision denial = {.quota = 2, .retry_after_ns = 7 * MS + 1, .reset_after_ns = 60000 * MS};
 	struct sl_stagger *stagger = sl_stagger_new();
 	(void)state;
 	for (int i = 0; i < 3; i++)
@@ -213,6 +213,9 @@ static void test_elsewhere_others_are_told_the_truth(void **state) {
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 7 * MS + 1);
 	denial.bound = SLUICE_BOUND_NONE;
+	for (int i = 0; i < 3; i++) /* a quota of the key's own, of which its rate is not told */
+		assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 7 * MS + 1);
+	denial.quota = 1;
 	assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 8 * MS);
 	assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 1008 * MS);
 	/* a penalty's wait is no bucket's: after it those who wait find it as full as it then is */
@@ -346,6 +349,50 @@ static void test_tickets_survive_another_quota(void **state) {
 	desk_close(&desk);
 }
 
+/* A key with a quota of its own, used up, whose callers all come when they are told. Returns the last one's wait in ms;
+ * 0 where one is denied again. */
+static uint64_t line_of_own(const char *notation, const char *own, int callers) {
+	struct sluice_limit quota = limit_of(own);
+	uint64_t waits[32] = {0};
+	bool again = false;
+	struct desk desk;
+	desk_open(&desk, notation);
+	sl_rule_name(&desk.limit, sl_str("a limit of a policy")); /* whose buckets may have another rate */
+	struct sluice_override_request request = {.limit = &desk.limit, .key = desk.item.key, .own = &quota};
+	assert_int_equal(sluice_override_set(desk.store, &request, START_NS, NULL), SLUICE_OK);
+	uint32_t all = (uint32_t)decide(desk.store, &desk.item, 0, START_NS, SLUICE_PEEK).quota;
+	assert_true(decide(desk.store, &desk.item, all, START_NS, SLUICE_CHARGE).allowed);
+	for (int i = 0; i < callers; i++)
+		waits[i] = told(&desk, "k", 0, NULL);
+	for (int i = 0; i < callers; i++)
+		again = again || !decide(desk.store, &desk.item, 1, START_NS + waits[i] * MS, SLUICE_CHARGE).allowed;
+	desk_close(&desk);
+	return again ? 0 : waits[callers - 1];
+}
+
+static void test_a_key_is_spread_by_its_own_quota(void **state) {
+	static const struct {
+		const char *limit, *own;
+		uint64_t tenth_ms;
+	} lines[] = {
+		{"token-bucket 10/1m", "token-bucket 1000/1m burst 1000", 600},
+		{"token-bucket 10/1m", "token-bucket 1/1m burst 1", 600000},
+		{"token-bucket 0/1m", "token-bucket 60/1m burst 2", 10000},
+		{"leaky-bucket 100/1m queue 30", "leaky-bucket 10/1m queue 3", 60000},
+		{"fixed-window 10/1m", "fixed-window 2/1m", 300000},
+		{"fixed-window 2/1m", "fixed-window 10/1m", 60000},
+		{"fixed-window 2/1m spread", "fixed-window 10/1m spread", 48739},
+		{"sliding-log 1/1m", "sliding-log 5/1m", 120000},
+		{"sliding-log 0/1m", "sliding-log 5/1m", 120000},
+		{"sliding-log 5/1m", "sliding-log 1/1m", 600000},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+		if (line_of_own(lines[i].limit, lines[i].own, 10) != lines[i].tenth_ms)
+			fail_msg("%s, the own quota of a key of %s: the tenth is told %" PRIu64 " ms", lines[i].own, lines[i].limit,
+			         line_of_own(lines[i].limit, lines[i].own, 10));
+}
+
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
 /* More instants than a key may have: told later than they could be, never earlier, and nobody is denied again. */
@@ -427,6 +474,7 @@ int main(void) {
 		cmocka_unit_test(test_nobody_is_sent_away_for_longer_than_a_round),
 		cmocka_unit_test(test_a_cost_that_never_fits_takes_no_ticket),
 		cmocka_unit_test(test_tickets_survive_another_quota),
+		cmocka_unit_test(test_a_key_is_spread_by_its_own_quota),
 		cmocka_unit_test(test_a_long_line_keeps_its_promises),
 		cmocka_unit_test(test_more_keys_than_places_are_told_the_truth),
 		cmocka_unit_test(test_threads_share_a_line),
