@@ -26,6 +26,7 @@ from ._errors import SluiceError
 FORMS = {"draft10": 1, "draft7": 2, "draft6": 4, "legacy-epoch": 8, "legacy-delta": 16, None: 0}
 LOOPBACK = ("127.0.0.0/8", "::1/128")  # whom the server trusts as well, unless told otherwise
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+REDUCED_CAPACITY = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 
 
 class Request:
@@ -150,15 +151,21 @@ class Guard:
         """The headers of an answer, as pairs."""
         if result.failed_open:
             return [("Sluice-Failed-Open", "1")] if self.forms else []
-        return _core.headers(self.forms, result, int(time.time() * 1000))
+        forms = self.forms if result.allowed or violated(result) else 0
+        return _core.headers(forms, result, int(time.time() * 1000))
 
     def denial(self, result):
-        """Headers and body of a 429."""
-        violated = [named(one) for one in result.each or () if not one.allowed and not one.observed]
-        body = json.dumps({"type": QUOTA_EXCEEDED, "title": "Quota Exceeded", "status": 429, "detail": detail(result),
-                           "violated-policies": violated or [named(result)]}, separators=(",", ":")).encode()
-        return self.headers_of(result) + [("Content-Type", "application/problem+json"), ("Cache-Control", "no-store"),
-                                          ("Content-Length", str(len(body)))], body
+        """Status, headers and body of an answer to a denial: 429, or 503 where the store could not answer."""
+        names = violated(result)
+        if names:
+            status, kind, title, text = 429, QUOTA_EXCEEDED, "Quota Exceeded", detail(result)
+        else:
+            status, kind, title = 503, REDUCED_CAPACITY, "Temporary Reduced Capacity"
+            text, names = "the request could not be decided", [named(result)] if result.limit else []
+        body = json.dumps({"type": kind, "title": title, "status": status, "detail": text, "violated-policies": names},
+                          separators=(",", ":")).encode()
+        return status, [*self.headers_of(result), ("Content-Type", "application/problem+json"),
+                        ("Cache-Control", "no-store"), ("Content-Length", str(len(body)))], body
 
 
 def leased(limits):
@@ -176,6 +183,11 @@ def quoted(path):
 
 def first(values):
     return values[0] if values else None
+
+
+def violated(result):
+    """The limits that deny; none where the store could not answer, and on_error or a policy's on-error denies."""
+    return [named(one) for one in result.each or () if not one.allowed and not one.observed]
 
 
 def named(result):

@@ -2,7 +2,8 @@
 
     app.add_middleware(sluice.asgi.RateLimit, limits="100/1m", store="shared:api")
 
-Options: see sluice._web. A denied request never reaches the application: 429, application/problem+json, Retry-After.
+Options: see sluice._web. A denied request never reaches the application: 429, or 503
+where the store could not answer and on_error is `deny`, application/problem+json, Retry-After.
 """
 from . import _web
 from ._limiter import AsyncLimiter
@@ -27,8 +28,8 @@ class RateLimit:
         result = await self.guard.aask(question)
         scope.setdefault("state", {})["rate_limit"] = result
         if not result.allowed:
-            headers, body = self.guard.denial(result)
-            await send({"type": "http.response.start", "status": 429, "headers": encoded(headers)})
+            status, headers, body = self.guard.denial(result)
+            await send({"type": "http.response.start", "status": status, "headers": encoded(headers)})
             await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
             return
         more = encoded(self.guard.headers_of(result))

@@ -4,7 +4,8 @@
     SLUICE = {"limits": "100/1m", "store": "shared:api"}
 
 SLUICE has the options of sluice._web, texts that name a callable (``"key": "shop.limits.key_of"``) among them. A denied
-request reaches no view: 429, application/problem+json, Retry-After. The result is ``request.rate_limit``.
+request reaches no view: 429, or 503 where the store could not answer and on_error is `deny`, application/problem+json,
+Retry-After. The result is ``request.rate_limit``.
 """
 import asyncio
 
@@ -94,8 +95,8 @@ class HeldAsync:
 
 
 def denied(guard, result):
-    headers, body = guard.denial(result)
-    response = HttpResponse(body, status=429)
+    status, headers, body = guard.denial(result)
+    response = HttpResponse(body, status=status)
     for name, value in headers:
         response[name] = value
     return response

@@ -2,8 +2,11 @@
 
     app.wsgi_app = sluice.wsgi.RateLimit(app.wsgi_app, limits="100/1m", store="shared:api")
 
-Options: see sluice._web. A denied request never reaches the application: 429, application/problem+json, Retry-After.
+Options: see sluice._web. A denied request never reaches the application: 429, or 503
+where the store could not answer and on_error is `deny`, application/problem+json, Retry-After.
 """
+import http
+
 from . import _web
 from ._limiter import Limiter
 
@@ -23,8 +26,8 @@ class RateLimit:
         result = self.guard.ask(question)
         environ["sluice.result"] = result
         if not result.allowed:
-            headers, body = self.guard.denial(result)
-            start_response("429 Too Many Requests", headers)
+            status, headers, body = self.guard.denial(result)
+            start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
             return [body if environ["REQUEST_METHOD"] != "HEAD" else b""]
         more = self.guard.headers_of(result)
 

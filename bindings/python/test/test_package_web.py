@@ -399,8 +399,36 @@ def test_at_a_server_and_without_one(serve):
         server.stop()
     gone = f"redis://127.0.0.1:{server.resp_port}"
     assert serve(store=gone, limits="1/1d").get("/").headers["sluice-failed-open"] == "1"
-    denied = serve(store=gone, limits="1/1d", on_error="deny").get("/")
-    assert denied.status_code == 429 and denied.headers["retry-after"] == "1"
+    told_undecided(serve(store=gone, limits="1/1d", on_error="deny").get("/"), [])
+    told_undecided(serve(store=gone, limits=LEASE, on_error="deny", headers=None).get("/"), [])
+
+
+def told_undecided(answer, violated):
+    assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+    assert answer.headers["cache-control"] == "no-store" and "ratelimit" not in answer.headers
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json() == {
+        "type": "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+        "title": "Temporary Reduced Capacity", "status": 503, "detail": "the request could not be decided",
+        "violated-policies": violated}
+
+
+AWAY = """
+store: {redis: ["127.0.0.1:%d"], budget: 50ms}
+limits:
+  - {name: open, when: {path: /open}, key: ip, limit: 5/1d}
+  - {name: shut, when: {path: /shut}, key: ip, limit: 5/1d, on-error: deny}
+"""
+
+
+def test_at_a_server_whose_store_is_away(serve):
+    server = Server(world.SLUICE, AWAY % free_port())
+    try:
+        client = serve(store=f"redis://127.0.0.1:{server.resp_port}", timeout=5000)
+        assert client.get("/open").headers["sluice-failed-open"] == "1"
+        told_undecided(client.get("/shut"), ["shut"])
+    finally:
+        server.stop()
 
 
 APP = """
