@@ -10,6 +10,7 @@ from ._limiter import AsyncLimiter
 
 __doc__ += _web.__doc__
 __all__ = ["RateLimit"]
+BODIES = ("http.response.body", "http.response.zerocopysend", "http.response.pathsend")
 
 
 class RateLimit:
@@ -33,12 +34,14 @@ class RateLimit:
             await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
             return
         more = encoded(self.guard.headers_of(result))
+        lease = self.guard.lease_of(question, result)
 
         async def send_with_headers(message):
             if message["type"] == "http.response.start" and more:
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             await send(message)
-        lease = self.guard.lease_of(question, result)
+            if lease and message["type"] in BODIES and not message.get("more_body"):
+                await lease.aend()  # the application may go on, with background tasks
         try:
             await self.app(scope, receive, send_with_headers)
         finally:

@@ -274,6 +274,24 @@ def test_concurrency_that_is_used_up_denies(serve, watched):
     assert client.get("/").status_code == 200 and Watcher.held() == 0
 
 
+def test_asgi_holds_until_the_answer_is_sent_and_no_longer(watched):
+    held, app = [], fastapi.FastAPI()
+
+    @app.get("/")
+    async def index(background: fastapi.BackgroundTasks):
+        async def mail():
+            held.append(Watcher.held())
+        background.add_task(mail)
+
+        async def body():
+            for _ in range(2):
+                held.append(Watcher.held())
+                yield b"x"
+        return fastapi.responses.StreamingResponse(body(), background=background)
+    app.add_middleware(sluice.asgi.RateLimit, limits=LEASE, store=watched)
+    assert Client(app, True).get("/").content == b"xx" and held == [1, 1, 0]
+
+
 @pytest.mark.filterwarnings("ignore:StreamingHttpResponse must")
 @pytest.mark.parametrize("asynchronous,route", [(False, "/stream"), (True, "/stream-async"), (True, "/stream")])
 def test_django_holds_as_long_as_it_streams(watched, asynchronous, route):
