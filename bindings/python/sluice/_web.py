@@ -1,7 +1,8 @@
 """What the middlewares have in common: whose request it is, what is asked, and what is answered to a denial.
 
 limits           a limit, a list of them, or a callable of the request that gives either, or None for no limit; a lease
-                 of `concurrency` is held until the request is answered
+                 of `concurrency` is held until the request is answered, and a request of `leaky-bucket` waits its
+                 delay before the application gets it, in WSGI and synchronous Django in the worker's thread
 policy           instead: a policy's YAML or the path of its file. Or neither: that of the server which `store` names
 key              who is counted by `limits`: `ip` (the default), the name of a header, or a callable of the request
 attributes       with a policy: a dict of attribute: header, or a callable of the request that gives a dict

@@ -5,6 +5,8 @@
 Options: see sluice._web. A denied request never reaches the application: 429, or 503
 where the store could not answer and on_error is `deny`, application/problem+json, Retry-After.
 """
+import asyncio
+
 from . import _web
 from ._limiter import AsyncLimiter
 
@@ -43,6 +45,8 @@ class RateLimit:
             if lease and message["type"] in BODIES and not message.get("more_body"):
                 await lease.aend()  # the application may go on, with background tasks
         try:
+            if result.delay:
+                await asyncio.sleep(result.delay / 1000)
             await self.app(scope, receive, send_with_headers)
         finally:
             await lease.aend()

@@ -8,6 +8,7 @@ request reaches no view: 429, or 503 where the store could not answer and on_err
 Retry-After. The result is ``request.rate_limit``.
 """
 import asyncio
+import time
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -48,6 +49,8 @@ def synchronous(get_response, guard):
             return denied(guard, result)
         lease = guard.lease_of(question, result)
         try:
+            if result.delay:
+                time.sleep(result.delay / 1000)
             response, lease = handed_on(told(get_response(request), guard, result), lease)
             return response
         finally:
@@ -66,6 +69,8 @@ def asynchronous(get_response, guard):
             return denied(guard, result)
         lease = guard.lease_of(question, result)
         try:
+            if result.delay:
+                await asyncio.sleep(result.delay / 1000)
             response, lease = handed_on(told(await get_response(request), guard, result), lease)
             return response
         finally:

@@ -6,6 +6,7 @@ Options: see sluice._web. A denied request never reaches the application: 429, o
 where the store could not answer and on_error is `deny`, application/problem+json, Retry-After.
 """
 import http
+import time
 
 from . import _web
 from ._limiter import Limiter
@@ -34,10 +35,11 @@ class RateLimit:
         def start_with_headers(status, headers, exc_info=None):
             return start_response(status, [*headers, *more], *([exc_info] if exc_info else []))
         lease = self.guard.lease_of(question, result)
-        if not lease:
-            return self.app(environ, start_with_headers)
         try:
-            return Held(self.app(environ, start_with_headers), lease)
+            if result.delay:
+                time.sleep(result.delay / 1000)
+            body = self.app(environ, start_with_headers)
+            return Held(body, lease) if lease else body
         except BaseException:
             lease.end()
             raise

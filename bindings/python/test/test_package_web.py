@@ -393,6 +393,31 @@ def test_an_epoch_holds_still_across_its_whole_window():
             assert dict(sluice._core.headers(8, log, now + 1))["X-RateLimit-Reset"] == str((now + 61000) // 1000)
 
 
+def test_leaky_buckets_hold_requests_back(serve):
+    client = serve(limits="leaky-bucket 2/1s queue 2")
+    begun = time.monotonic()
+    assert [client.get("/").status_code for _ in range(3)] == [200] * 3
+    assert time.monotonic() - begun >= 0.99  # the third may leave a second after the first
+
+
+@pytest.mark.parametrize("make", [asgi_app, django_app(True)], ids=["asgi", "django-async"])
+def test_who_goes_away_while_held_back_holds_no_lease(watched, make):
+    client = Client(make(limits=["leaky-bucket 1/1h queue 2", LEASE], store=watched), True)
+    assert client.get("/").status_code == 200
+
+    async def ask():
+        transport = httpx.ASGITransport(client.app, client=("192.0.2.1", 5000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://app.test") as session:
+            asked = asyncio.ensure_future(session.get("/"))
+            while Watcher.held() == 0:
+                assert not asked.done()
+                await asyncio.sleep(0.01)
+            asked.cancel()
+            await asyncio.wait([asked])
+    asyncio.run(ask())
+    wait_until(lambda: Watcher.held() == 0, "the lease has ended")
+
+
 def test_options_are_checked():
     for wrong in ({"limits": "1/1s", "policy": "limits: []\n"}, {"headers": "draft9"}, {"forwarded": "x-real-ip"}):
         with pytest.raises(ValueError):
