@@ -138,14 +138,15 @@ class Guard:
     def key_of(self, request):
         if callable(self.key):
             return self.key(request)
-        return request.ip if self.key == "ip" else first(request.headers(self.key.lower()))
+        return request.ip if self.key == "ip" else octets(first(request.headers(self.key.lower())))
 
     def attributes_of(self, request):
-        said = {"method": request.method, "path": request.path, "host": request.host, "ip": request.ip}
+        said = {"method": request.method, "path": octets(request.path), "host": octets(request.host), "ip": request.ip}
         if callable(self.attributes):
             said.update(self.attributes(request))
         elif self.attributes:
-            said.update((name, first(request.headers(header.lower()))) for name, header in self.attributes.items())
+            said.update((name, octets(first(request.headers(header.lower()))))
+                        for name, header in self.attributes.items())
         return {name: value for name, value in said.items() if value not in (None, "")}
 
     def headers_of(self, result):
@@ -184,6 +185,11 @@ def quoted(path):
 
 def first(values):
     return values[0] if values else None
+
+
+def octets(text):
+    """What a text of a request stands for: bytes, where it is not of ASCII, which are not to be encoded again."""
+    return text if text is None or text.isascii() else text.encode("latin-1", "replace")
 
 
 def violated(result):

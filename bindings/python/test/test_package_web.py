@@ -121,8 +121,13 @@ class Client:
     def get(self, path, headers=(), peer="192.0.2.1"):
         headers = [("host", "app.test"), *headers]
         if not self.asynchronous:
-            def app(environ, start_response):  # httpx leaves characters where the bytes of UTF-8 belong
+            of_bytes = {"HTTP_" + name.decode().upper().replace("-", "_"): value.decode("latin-1")
+                        for name, value in headers if isinstance(value, bytes)}
+            headers = [(name, value) for name, value in headers if isinstance(value, str)]
+
+            def app(environ, start_response):  # httpx leaves characters where bytes belong, or takes ASCII only
                 environ["PATH_INFO"] = environ["PATH_INFO"].encode().decode("latin-1")
+                environ.update(of_bytes)
                 return self.app(environ, start_response)
             transport = httpx.WSGITransport(app, remote_addr=peer)
             with httpx.Client(transport=transport, base_url="http://app.test") as client:
@@ -346,6 +351,32 @@ def test_django_ends_a_lease_when_its_client_goes_away(watched):
             await asyncio.sleep(0.01)
     asyncio.run(ask())
     assert heard == [1] and Watcher.held() == 0
+
+
+def test_headers_count_by_their_bytes(serve):
+    """As at other doors: what is text here stands for bytes, of UTF-8 or not."""
+    name = world.shared_name("bytes")
+    store = "shared:" + name
+    with sluice.Limiter(store, policy="limits:\n  - {name: user, key: user, limit: 9/1d}\n") as limiter:
+        for client in (serve(store=store, limits="9/1d", key="x-user", headers=None),
+                       serve(store=store, policy="limits:\n  - {name: user, key: user, limit: 9/1d}\n",
+                             attributes={"user": "x-user"}, headers=None)):
+            for sent in ("é".encode(), "é".encode(), b"\xe9", b"ann"):
+                assert client.get("/", [(b"x-user", sent)]).status_code == 200
+        for counted, left in (("é", 7), (b"\xe9", 8), ("ann", 8), ("Ã©", 9)):
+            assert limiter.peek(counted, "9/1d").remaining == left
+            assert limiter.admit({"user": counted}, 0).remaining == left
+    sluice.forget(name)
+
+
+def test_asgi_counts_a_path_by_its_bytes():
+    policy = "limits:\n  - {name: path, key: path, limit: 9/1d}\n"
+    with sluice.Limiter(policy=policy) as limiter:
+        app = sluice.asgi.RateLimit(None, limiter=limiter)
+        for raw in ("/é".encode(), b"/\xe9"):
+            scope = {"method": "GET", "path": "/?", "raw_path": raw, "headers": [(b"host", raw[1:])]}
+            app.guard.ask(app.guard.question(sluice.asgi.request_of(scope)))
+            assert limiter.admit({"path": raw}, 0).remaining == 8
 
 
 def test_keys_limits_and_costs_of_ones_own(serve):
