@@ -211,10 +211,46 @@ def test_and_who_comes_meanwhile_is_not_sent_at_all(app, ask):
     ask(polite, one.url)
     with pytest.raises(RateLimitedError) as raised:
         ask(polite, one.url)
-    assert (raised.value.origin, raised.value.retry_after_ms) == (one.url, 61000)
+    assert (raised.value.origin, raised.value.retry_after_ms, raised.value.status) == (one.url, 61000, None)
     assert len(one.seen) == 1
     polite.budget = math.inf
     assert ask(polite, one.url) == 200 and polite.clock.at - START == 61000
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("first", [(429, {"retry-after": "1"}), OSError("it broke")], ids=["denied", "failed"])
+def test_what_was_sent_is_not_told_as_never_sent(asynchronous, first):
+    """While it waits to be sent again, another request learns of a wait beyond the budget."""
+    polite, tickets = client(), []
+
+    def learn(*_):
+        gate = next(iter(polite.gates.values()))
+        gate.answered(tickets.pop(), sluice.client.advise(429, {"retry-after": "100"}.get, polite.clock.now()))
+
+    def send(_):
+        tickets.append(next(iter(polite.gates.values())).origin.sent(polite.clock.now()))
+        if isinstance(first, OSError):
+            learn()
+            raise first
+        polite.on_wait = learn
+        return first
+
+    async def of_loop(value):
+        return send(value)
+    exchange = sluice.client.Exchange("PUT", "http://api.test/", {}, of_loop if asynchronous else send,
+                                      lambda answer: (answer[0], answer[1].get), lambda answer: discard(), OSError)
+
+    def discard():
+        return asyncio.sleep(0) if asynchronous else None
+    with pytest.raises((RateLimitedError, OSError)) as raised:
+        if asynchronous:
+            asyncio.run(polite.clock.run(polite.send_async(exchange), lambda: False))
+        else:
+            polite.send(exchange)
+    if isinstance(first, OSError):
+        assert raised.value is first
+    else:
+        assert (raised.value.status, raised.value.origin) == (429, "http://api.test")
 
 
 def test_what_is_not_idempotent_is_sent_once(app, ask):

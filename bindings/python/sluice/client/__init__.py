@@ -11,8 +11,9 @@ at the rate at which it comes back, and gives up within a budget. All requests o
 Plain Python: neither requests nor httpx has to be there, nor the native part of this package.
 
 What a caller sees: an answer that nothing can improve is returned as it came, a 429 too, if waiting goes beyond the
-budget; RateLimitedError, if the request was never sent, since the origin's wait is known to be longer than the budget;
-and what the library below raises.
+budget; RateLimitedError, if the request was not sent, since the origin's wait is known to be longer than the budget
+(or not again, since that became known after its answer: then `status` is the answer's); and what the library below
+raises.
 """
 
 from .advice import Advice, advise

@@ -13,7 +13,7 @@ import time
 from urllib.parse import urlsplit
 
 from .advice import advise
-from .gate import AsyncGate, Gate
+from .gate import AsyncGate, Gate, RateLimitedError
 from .origin import PACE_BELOW, Origin, backoff
 
 IDEMPOTENT = frozenset(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"])
@@ -74,6 +74,7 @@ class _Attempts:
 
     def __init__(self, client, exchange, gate):
         self.client, self.exchange, self.gate, self.count = client, exchange, gate, 0
+        self.status = self.error = None  # of the last try
         self.started = client.clock.now()
         self.deadline = self.started + client.budget * 1000
 
@@ -87,10 +88,17 @@ class _Attempts:
 
     def advice(self, response):
         self.status, get = self.exchange.read(response)
+        self.error = None
         return advise(self.status, get, self.client.clock.now())
 
-    def after_error(self):
+    def too_late(self, refusal):
+        """What is raised where the gate refuses to wait: the error of the last try, or what the gate says."""
+        refusal.status = self.status
+        return refusal if self.error is None else self.error
+
+    def after_error(self, error):
         """How long to wait after an error; None where it stands."""
+        self.status, self.error = None, error
         wait = self.backoff()
         return None if self.last or self.client.clock.now() + wait >= self.deadline else wait
 
@@ -149,17 +157,20 @@ class Client:
         return gate
 
     def send(self, exchange):
-        """Sends until an answer stands; raises the last error, or RateLimitedError where it was never sent."""
+        """Sends until an answer stands; raises the last error, or RateLimitedError where it may not be sent (again)."""
         gate = self.gate(exchange, Gate)
         attempts = _Attempts(self, exchange, gate)
         while True:
             attempts.begin()
-            ticket = gate.enter(attempts.started, attempts.deadline, self.on_wait)
+            try:
+                ticket = gate.enter(attempts.started, attempts.deadline, self.on_wait)
+            except RateLimitedError as refusal:
+                raise attempts.too_late(refusal)
             try:
                 response = exchange.send(attempts.seconds_left())
             except BaseException as error:
                 gate.failed()
-                wait = attempts.after_error() if isinstance(error, exchange.errors) else None
+                wait = attempts.after_error(error) if isinstance(error, exchange.errors) else None
                 if wait is None:
                     raise
             else:
@@ -178,12 +189,15 @@ class Client:
         attempts = _Attempts(self, exchange, gate)
         while True:
             attempts.begin()
-            ticket = await gate.enter(attempts.started, attempts.deadline, self.on_wait)
+            try:
+                ticket = await gate.enter(attempts.started, attempts.deadline, self.on_wait)
+            except RateLimitedError as refusal:
+                raise attempts.too_late(refusal)
             try:
                 response = await exchange.send(attempts.seconds_left())
             except BaseException as error:
                 gate.failed()
-                wait = attempts.after_error() if isinstance(error, exchange.errors) else None
+                wait = attempts.after_error(error) if isinstance(error, exchange.errors) else None
                 if wait is None:
                     raise
             else:

@@ -10,15 +10,16 @@ import threading
 
 
 class RateLimitedError(Exception):
-    """The request was never sent: it is known that its origin asks for a longer wait than the budget.
+    """The request was not sent, or not again: it is known that its origin asks for a longer wait than the budget.
 
     origin          who asks for it
     retry_after_ms  after which it may be asked again, as it was known
+    status          of the answer that it got when it was sent, which is closed; None: it was never sent
     """
 
     def __init__(self, origin, retry_after_ms):
         super().__init__("%s can't be asked within the budget: its limit asks for %d ms" % (origin, retry_after_ms))
-        self.origin, self.retry_after_ms = origin, retry_after_ms
+        self.origin, self.retry_after_ms, self.status = origin, retry_after_ms, None
 
 
 class _Line:
