@@ -221,6 +221,8 @@ class Connection:
 
 
 def polled(sock):
+    if not hasattr(select, "poll"):  # eventlet takes it out
+        return bool(select.select([sock], [], [], 0)[0])
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
