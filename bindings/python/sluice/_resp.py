@@ -25,7 +25,7 @@ from ._errors import SluiceError
 READ_BYTES = 65536
 IDLE_MAX = 64  # connections that are kept while nobody needs them
 ANSWER_BYTES_MAX = 1 << 20
-CLOSED = "the limiter was closed"
+CLOSED, NO_CONNECTION, NO_ANSWER = "the limiter was closed", "no connection in time", "no answer in time"
 
 
 def away(address, why):
@@ -37,13 +37,14 @@ class Address:
 
     def __init__(self, url, tls=None):
         parts = urllib.parse.urlsplit(url)
-        self.path = self.tls = self.host = None
+        self.path = self.tls = self.host = self.places = None
         try:
             self.port = parts.port or 7379 if parts.scheme == "sluice" else parts.port or 6379
         except ValueError:
             raise bad_url(url) from None
         if parts.scheme == "unix":
             self.path = urllib.parse.unquote(parts.path)
+            self.places = [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", self.path)]
         elif parts.scheme in ("redis", "rediss", "sluice"):
             self.host = parts.hostname
         if not (self.host or self.path):
@@ -157,9 +158,9 @@ class Connection:
         self.address, self.reader = address, Reader()
         self.unsaid, self.passed_over = b"", 0  # goes before the next command; answers that nobody wants
         try:
-            self.socket = connect(address, left(deadline))
+            self.socket = connect(address, deadline)
         except (OSError, ValueError) as error:
-            raise away(address, error) from error
+            raise away(address, NO_CONNECTION if isinstance(error, socket.timeout) else error) from error
         try:
             for said in address.greetings():
                 self.call(said, deadline)
@@ -187,7 +188,7 @@ class Connection:
             answer = self.receive(deadline)
         except (OSError, Malformed) as error:
             code = "protocol" if isinstance(error, Malformed) else "away"
-            why = "no answer in time" if isinstance(error, TimeoutError) else error
+            why = NO_ANSWER if isinstance(error, socket.timeout) else error
             raise SluiceError(code, f"{self.address}: {why}") from error
         if isinstance(answer, SluiceError):
             raise answer
@@ -231,29 +232,42 @@ def polled(sock):
 def left(deadline):
     seconds = deadline - time.monotonic()
     if seconds <= 0:
-        raise TimeoutError("no answer in time")
+        raise socket.timeout(NO_ANSWER)
     return seconds
 
 
-def connect(address, timeout):
+def connect(address, deadline):
+    sock = reached(address, deadline)
     if address.path:
-        sock = socket.socket(socket.AF_UNIX)
-        try:
-            sock.settimeout(timeout)
-            sock.connect(address.path)
-        except BaseException:
-            sock.close()
-            raise
         return sock
-    sock = socket.create_connection((address.host, address.port), timeout)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if address.tls:
         try:
+            sock.settimeout(left(deadline))
             return address.tls.wrap_socket(sock, server_hostname=address.host)
         except BaseException:
             sock.close()
             raise
     return sock
+
+
+def reached(address, deadline):
+    """A socket that is connected to the first address that can be reached. None takes the time of those after it: it
+    has an equal part of what is left."""
+    found = address.places or socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    for more, (family, kind, protocol, _, place) in zip(range(len(found), 0, -1), found):
+        sock = None
+        try:
+            sock = socket.socket(family, kind, protocol)
+            sock.settimeout(left(deadline) / more)
+            sock.connect(place)
+            return sock
+        except BaseException as error:
+            if sock is not None:
+                sock.close()
+            if more == 1 or not isinstance(error, OSError):
+                raise
+    raise OSError("the host has no address")
 
 
 class Pool:
@@ -294,10 +308,7 @@ class Pool:
 
     def call(self, data, undo=None):
         deadline = time.monotonic() + self.timeout
-        try:
-            connection = self.take(deadline)
-        except TimeoutError as error:
-            raise away(self.address, "no connection in time") from error
+        connection = self.take(deadline)
         try:
             answer = connection.call(data, deadline)
         except SluiceError as error:
@@ -332,6 +343,24 @@ os.register_at_fork(after_in_child=_after_fork)
 
 # ---- for asyncio -----------------------------------------------------------------------------------------------------
 
+async def reached_in(loop, address, deadline):
+    """As reached(), in a loop: `deadline` is of its time."""
+    found = address.places or await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    for more, (family, kind, protocol, _, place) in zip(range(len(found), 0, -1), found):
+        sock = None
+        try:
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            await asyncio.wait_for(loop.sock_connect(sock, place), (deadline - loop.time()) / more)
+            return sock
+        except BaseException as error:
+            if sock is not None:
+                sock.close()
+            if more == 1 or not isinstance(error, (OSError, asyncio.TimeoutError)):
+                raise
+    raise OSError("the host has no address")
+
+
 class Asked:
     """A command that is on its way."""
 
@@ -352,9 +381,6 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data):
         try:
@@ -466,8 +492,8 @@ class Wires:
         except asyncio.TimeoutError as error:
             wire.give_up(asked)
             if wire.waiting and wire.waiting[0].begun <= begun:  # nothing was answered since
-                wire.end(away(self.address, "no answer in time"))
-            raise away(self.address, "no answer in time") from error
+                wire.end(away(self.address, NO_ANSWER))
+            raise away(self.address, NO_ANSWER) from error
         except asyncio.CancelledError:
             wire.give_up(asked)
             raise
@@ -480,36 +506,41 @@ class Wires:
         try:
             return await asyncio.wait_for(asyncio.shield(pending), self.timeout)
         except asyncio.TimeoutError as error:
-            raise away(self.address, "no connection in time") from error
+            raise away(self.address, NO_CONNECTION) from error
         except asyncio.CancelledError:
             if self.closed and pending.cancelled():
                 raise away(self.address, CLOSED) from None
             raise
 
     async def connect(self, loop):
-        address, made = self.address, None
+        address = self.address
         try:
-            if address.path:
-                made = loop.create_unix_connection(lambda: Wire(address), address.path)
-            else:
-                made = loop.create_connection(lambda: Wire(address), address.host, address.port, ssl=address.tls)
-            _, wire = await asyncio.wait_for(made, self.timeout)
+            wire = await asyncio.wait_for(self.made(loop), self.timeout)
         except asyncio.TimeoutError as error:
-            raise away(address, "no connection in time") from error
+            raise away(address, NO_CONNECTION) from error
         except OSError as error:
             raise away(address, error) from error
         try:
             for said in address.greetings():
                 await asyncio.wait_for(wire.send(said, loop).future, self.timeout)
         except asyncio.TimeoutError as error:
-            wire.end(away(address, "no answer in time"))
-            raise away(address, "no answer in time") from error
+            wire.end(away(address, NO_ANSWER))
+            raise away(address, NO_ANSWER) from error
         except BaseException:
             wire.transport.abort()
             raise
         wire.introduce()
         self.loops[loop] = wire
         return wire
+
+    async def made(self, loop):
+        address = self.address
+        sock = await reached_in(loop, address, loop.time() + self.timeout)
+        if address.path:
+            return (await loop.create_unix_connection(lambda: Wire(address), sock=sock))[1]
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        named = {"ssl": address.tls, "server_hostname": address.host} if address.tls else {}
+        return (await loop.create_connection(lambda: Wire(address), sock=sock, **named))[1]
 
     async def close(self):
         self.closed = True
