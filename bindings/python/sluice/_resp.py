@@ -10,6 +10,7 @@ that it comes after the call.
 """
 import asyncio
 import collections
+import contextlib
 import os
 import select
 import socket
@@ -373,9 +374,9 @@ class Asked:
 class Wire(asyncio.Protocol):
     """One connection of a loop: commands go out as they come, answers come back in their order."""
 
-    def __init__(self, address):
+    def __init__(self, address, sock):
         self.address, self.reader, self.waiting = address, Reader(), collections.deque()
-        self.transport, self.lost = None, None
+        self.socket, self.transport, self.lost = sock, None, None
         self.unsaid, self.passed_over = b"", 0
         self.emptied = None  # of finish(): nothing is waited for any more
 
@@ -471,21 +472,52 @@ class Wire(asyncio.Protocol):
         return asked
 
 
+def nothing():
+    return None
+
+
+class Place:
+    """What there is in one loop: the wire, and the task that makes it.
+
+    References are weak: each of these holds its loop, and no limiter may keep one that has ended. While a loop runs it
+    holds them itself, a wire by its selector, a task by what that waits for."""
+
+    __slots__ = ("wire", "task")
+
+    def __init__(self):
+        self.wire = self.task = nothing
+
+    def wires(self):
+        return [wire for wire in (self.wire(),) if wire is not None]
+
+    def stop(self):
+        """No new wire is made."""
+        task = self.task()
+        if task is not None:
+            task.cancel()
+
+    def end(self, error):
+        self.stop()
+        for wire in self.wires():
+            wire.end(error)
+
+
 class Wires:
-    """The wire of each loop, made when it is needed and made anew when it broke."""
+    """The wire of each loop, made when it is needed, and made anew when it broke."""
 
     def __init__(self, address, timeout):
         self.address, self.timeout = address, timeout
-        self.loops, self.closed = weakref.WeakKeyDictionary(), False
+        self.places, self.closed = weakref.WeakKeyDictionary(), False
 
     async def call(self, data, undo=None):
         if self.closed:
             raise SluiceError("closed", "the limiter is closed")
         loop = asyncio.get_running_loop()
-        wire = self.loops.get(loop)
+        place = self.places.get(loop) or self.place_of(loop)
+        wire = place.wire()
         begun = loop.time()
-        if not isinstance(wire, Wire) or wire.lost is not None or wire.transport.is_closing():
-            wire = await self.connected(loop, wire)
+        if wire is None or wire.lost is not None or wire.transport.is_closing():
+            wire = await self.connected(loop, place)
         asked = wire.send(data, loop, undo)
         try:
             return await asyncio.wait_for(asked.future, max(0.0, self.timeout - (loop.time() - begun)))
@@ -498,21 +530,39 @@ class Wires:
             wire.give_up(asked)
             raise
 
-    async def connected(self, loop, pending):
+    def place_of(self, loop):
+        """That of a new loop. What is left of loops that were closed meanwhile is closed here: a limiter may serve a
+        loop for each task or request, and a garbage collector comes late."""
+        for one in self.loops():
+            if one.is_closed():
+                self.forget(one)
+        return self.places.setdefault(loop, Place())
+
+    def loops(self):
+        return [loop for loop in (one() for one in self.places.keyrefs()) if loop is not None]
+
+    def forget(self, loop):
+        """One that was closed. Its transports can't close any more, for they do that in their loop."""
+        for wire in self.places.pop(loop, Place()).wires():
+            wire.socket.close()
+
+    async def connected(self, loop, place):
         """One connection is made at a time; others wait for the same."""
-        if not isinstance(pending, asyncio.Future) or pending.done():
-            pending = self.loops[loop] = asyncio.ensure_future(self.connect(loop))
-            pending.add_done_callback(lambda task: task.cancelled() or task.exception())
+        task = place.task()
+        if task is None or task.done():
+            task = asyncio.ensure_future(self.connect(loop, place))
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+            place.task = weakref.ref(task)
         try:
-            return await asyncio.wait_for(asyncio.shield(pending), self.timeout)
+            return await asyncio.wait_for(asyncio.shield(task), self.timeout)
         except asyncio.TimeoutError as error:
             raise away(self.address, NO_CONNECTION) from error
         except asyncio.CancelledError:
-            if self.closed and pending.cancelled():
+            if self.closed and task.cancelled():
                 raise away(self.address, CLOSED) from None
             raise
 
-    async def connect(self, loop):
+    async def connect(self, loop, place):
         address = self.address
         try:
             wire = await asyncio.wait_for(self.made(loop), self.timeout)
@@ -530,24 +580,27 @@ class Wires:
             wire.transport.abort()
             raise
         wire.introduce()
-        self.loops[loop] = wire
+        place.wire = weakref.ref(wire)
         return wire
 
     async def made(self, loop):
+        """Of a socket of ours, which can be closed when its loop no longer can."""
         address = self.address
         sock = await reached_in(loop, address, loop.time() + self.timeout)
         if address.path:
-            return (await loop.create_unix_connection(lambda: Wire(address), sock=sock))[1]
+            return (await loop.create_unix_connection(lambda: Wire(address, sock), sock=sock))[1]
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         named = {"ssl": address.tls, "server_hostname": address.host} if address.tls else {}
-        return (await loop.create_connection(lambda: Wire(address), sock=sock, **named))[1]
+        return (await loop.create_connection(lambda: Wire(address, sock), sock=sock, **named))[1]
 
     async def close(self):
-        self.closed = True
-        for loop, wire in list(self.loops.items()):
-            if not isinstance(wire, Wire):
-                wire.cancel()
-            elif loop is asyncio.get_running_loop():
-                await wire.finish(away(self.address, CLOSED), self.timeout)
-            else:
-                wire.end(away(self.address, CLOSED))
+        self.closed, error, mine = True, away(self.address, CLOSED), asyncio.get_running_loop()
+        for loop in self.loops():
+            if loop.is_closed():
+                self.forget(loop)
+            elif loop is not mine:
+                with contextlib.suppress(RuntimeError):  # closed meanwhile
+                    loop.call_soon_threadsafe(self.places[loop].end, error)
+        place = self.places.get(mine, Place())
+        place.stop()
+        await asyncio.gather(*(wire.finish(error, self.timeout) for wire in place.wires()))

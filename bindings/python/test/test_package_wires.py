@@ -1,16 +1,19 @@
 """At a server: loops that come and go with one limiter, calls beside one that is overdue, servers of many addresses,
 and modules that a library of green threads has changed."""
 import asyncio
+import gc
+import os
 import select
 import socket
 import threading
 import time
+import weakref
 
 import pytest
 
 import world
 import sluice
-from harness import Server
+from harness import Server, wait_until
 
 SEVEN = b"*7\r\n:1\r\n:5\r\n:4\r\n:0\r\n:0\r\n:0\r\n:0\r\n"
 
@@ -24,6 +27,99 @@ def server():
 
 def url_of(server):
     return f"redis://127.0.0.1:{server.resp_port}"
+
+
+def descriptors():
+    if gc.isenabled():
+        gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+# ---- loops that come and go ------------------------------------------------------------------------------------------
+
+async def asked(limiter):
+    return (await limiter.check("loops", "1000/1d")).quota
+
+
+def run(main, close=True):
+    """As asyncio.run(), or as those do who forget to close."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        if close:
+            loop.close()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_loop_that_has_ended_leaves_no_connection(server):
+    limiter = sluice.AsyncLimiter(url_of(server), timeout=20000)
+    before = descriptors()
+    gc.disable()  # what is closed is closed without it
+    try:
+        for _ in range(20):
+            assert run(asked(limiter)) == 1000
+            assert asyncio.run(asked(limiter)) == 1000
+            assert descriptors() <= before + 1
+    finally:
+        gc.enable()
+    asyncio.run(limiter.aclose())
+    assert descriptors() == before
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_limiter_keeps_no_loop(server, reached):
+    limiter = sluice.AsyncLimiter(url_of(server) if reached else "redis://127.0.0.1:9", timeout=20000)
+    loops = []
+
+    async def main():
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        try:
+            return await asked(limiter)
+        except sluice.SluiceError:
+            return 1000
+    before = descriptors()
+    for close in (True, False, True):
+        assert run(main(), close) == 1000
+    assert descriptors() == before
+    assert [loop() for loop in loops] == [None] * 3
+
+
+def test_an_idle_connection_is_used_again(server):
+    async def main():
+        async with sluice.AsyncLimiter(url_of(server), timeout=20000) as limiter:
+            assert await asked(limiter) == 1000
+            before = descriptors()
+            for _ in range(5):
+                assert descriptors() == before
+                await asyncio.sleep(0)
+                assert await asked(limiter) == 1000
+            assert descriptors() == before
+    asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_close_ends_the_connections_of_all_loops(server):
+    limiter, ready, other = sluice.AsyncLimiter(url_of(server), timeout=20000), threading.Event(), []
+    before = descriptors()
+    assert asyncio.run(asked(limiter)) == 1000  # a loop that has ended
+
+    async def wait():
+        await asked(limiter)
+        other.extend([asyncio.get_running_loop(), asyncio.Event()])
+        ready.set()
+        await other[1].wait()
+    thread = threading.Thread(target=asyncio.run, args=(wait(),))
+    thread.start()
+    try:
+        ready.wait(60)
+        asyncio.run(limiter.aclose())
+    finally:
+        other[0].call_soon_threadsafe(other[1].set)
+        thread.join()
+    other.clear()
+    wait_until(lambda: descriptors() <= before, "all are closed")
 
 
 # ---- servers of many addresses ---------------------------------------------------------------------------------------
