@@ -377,6 +377,7 @@ class Wire(asyncio.Protocol):
     def __init__(self, address, sock):
         self.address, self.reader, self.waiting = address, Reader(), collections.deque()
         self.socket, self.transport, self.lost = sock, None, None
+        self.overdue = False  # no new call goes out on it
         self.unsaid, self.passed_over = b"", 0
         self.emptied = None  # of finish(): nothing is waited for any more
 
@@ -461,8 +462,8 @@ class Wire(asyncio.Protocol):
         """Goes out before the first command, whose answer comes after those that are passed over."""
         self.unsaid, self.passed_over = introduction()
 
-    def send(self, data, loop, undo=None):
-        asked = Asked(loop.create_future(), loop.time(), undo)
+    def send(self, data, loop, undo=None, begun=None):
+        asked = Asked(loop.create_future(), loop.time() if begun is None else begun, undo)
         if self.lost is not None:
             asked.future.set_exception(self.lost)
             return asked
@@ -477,18 +478,26 @@ def nothing():
 
 
 class Place:
-    """What there is in one loop: the wire, and the task that makes it.
+    """What there is in one loop: the wire for new calls, the task that makes it, and wires on which a call is overdue.
 
     References are weak: each of these holds its loop, and no limiter may keep one that has ended. While a loop runs it
     holds them itself, a wire by its selector, a task by what that waits for."""
 
-    __slots__ = ("wire", "task")
+    __slots__ = ("wire", "task", "overdue")
 
     def __init__(self):
         self.wire = self.task = nothing
+        self.overdue = []
 
     def wires(self):
-        return [wire for wire in (self.wire(),) if wire is not None]
+        return [wire for wire in (one() for one in (*self.overdue, self.wire)) if wire is not None]
+
+    def retire(self, wire, loop, error, seconds):
+        """New calls get another one. It ends when nobody can wait for it any more: they all have begun by now."""
+        if not wire.overdue:
+            wire.overdue, self.wire = True, nothing
+            self.overdue = [weakref.ref(one) for one in (*self.wires(), wire) if one.lost is None]
+            loop.call_later(seconds, wire.end, error)
 
     def stop(self):
         """No new wire is made."""
@@ -503,7 +512,7 @@ class Place:
 
 
 class Wires:
-    """The wire of each loop, made when it is needed, and made anew when it broke."""
+    """The wire of each loop, made when it is needed, and made anew when it broke or an answer on it is overdue."""
 
     def __init__(self, address, timeout):
         self.address, self.timeout = address, timeout
@@ -515,16 +524,17 @@ class Wires:
         loop = asyncio.get_running_loop()
         place = self.places.get(loop) or self.place_of(loop)
         wire = place.wire()
-        begun = loop.time()
+        begun = sent = loop.time()
         if wire is None or wire.lost is not None or wire.transport.is_closing():
             wire = await self.connected(loop, place)
-        asked = wire.send(data, loop, undo)
+            sent = loop.time()
+        asked = wire.send(data, loop, undo, sent)
         try:
             return await asyncio.wait_for(asked.future, max(0.0, self.timeout - (loop.time() - begun)))
         except asyncio.TimeoutError as error:
             wire.give_up(asked)
-            if wire.waiting and wire.waiting[0].begun <= begun:  # nothing was answered since
-                wire.end(away(self.address, NO_ANSWER))
+            if wire.waiting and wire.waiting[0].begun <= begun:  # not for a time that went into connecting
+                place.retire(wire, loop, away(self.address, NO_ANSWER), self.timeout)
             raise away(self.address, NO_ANSWER) from error
         except asyncio.CancelledError:
             wire.give_up(asked)

@@ -122,6 +122,79 @@ def test_close_ends_the_connections_of_all_loops(server):
     wait_until(lambda: descriptors() <= before, "all are closed")
 
 
+# ---- beside a call that is overdue -----------------------------------------------------------------------------------
+
+class Slow:
+    """A server in this loop. A connection that is asked for a key "slow" answers nothing for so many seconds."""
+
+    def __init__(self, seconds):
+        self.seconds, self.connections, self.ended, self.server = seconds, 0, 0, None
+
+    async def __aenter__(self):
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.url = "redis://127.0.0.1:%d" % self.server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *unused):
+        self.server.close()
+
+    async def serve(self, reader, writer):
+        self.connections += 1
+        try:
+            while True:
+                words = []
+                for _ in range(int((await reader.readline())[1:] or b"0")):
+                    await reader.readline()
+                    words.append((await reader.readline())[:-2])
+                if not words:
+                    break
+                if words[1] == b"slow":
+                    await asyncio.sleep(self.seconds)
+                writer.write(b"+OK\r\n" if words[0] == b"CLIENT" else SEVEN)
+        except ConnectionError:
+            pass
+        self.ended += 1
+        writer.close()
+
+
+async def timed(limiter, key, after=0):
+    await asyncio.sleep(after)
+    begun = time.monotonic()
+    result = await limiter.check(key, "5/1m")
+    return result.failed_open, time.monotonic() - begun
+
+
+def test_each_call_has_its_whole_time():
+    async def main():
+        async with Slow(1.8) as slow, sluice.AsyncLimiter(slow.url, timeout=1000, on_error="allow") as limiter:
+            await limiter.check("warm", "5/1m")
+            first, second, third, fourth = await asyncio.gather(
+                timed(limiter, "slow"), timed(limiter, "k", 0.3), timed(limiter, "k", 0.9), timed(limiter, "k", 1.2))
+            assert first[0] and first[1] >= 1
+            assert second[0] and second[1] >= 1
+            assert not third[0], "answered in 0.9 s, behind the one that was overdue"
+            assert not fourth[0], "by a connection of its own"
+            assert slow.connections == 2
+            for _ in range(6000):  # the overdue one ends when nobody can wait for it
+                await asyncio.sleep(0.01 if slow.ended == 0 else 0)
+            assert not (await timed(limiter, "k"))[0] and (slow.connections, slow.ended) == (2, 1)
+    asyncio.run(main())
+
+
+def test_closing_ends_calls_behind_an_overdue_one():
+    async def main():
+        async with Slow(30) as slow:
+            limiter = sluice.AsyncLimiter(slow.url, timeout=1000)
+            await limiter.check("warm", "5/1m")
+            calls = [asyncio.ensure_future(timed(limiter, *one)) for one in (("slow",), ("k", 0.5))]
+            with pytest.raises(sluice.SluiceError, match="no answer in time"):
+                await calls[0]
+            await limiter.aclose()
+            with pytest.raises(sluice.SluiceError, match="the limiter was closed"):
+                await calls[1]
+    asyncio.run(main())
+
+
 # ---- servers of many addresses ---------------------------------------------------------------------------------------
 
 class Addresses:
