@@ -329,6 +329,25 @@ it('tells what is no answer of a Sluice', async () => {
 	}
 });
 
+it('leaves a server that has become a replica, once a second at most', async () => {
+	const roles = new Map();
+	let promoted = false;
+	const store = await fake((words, socket) => {
+		if (words[0] === 'HELLO')
+			roles.set(socket, promoted);
+		return words[0] === 'HELLO' ? '%1\r\n+proto\r\n:3\r\n' : roles.get(socket) ? '*7\r\n:1\r\n:5\r\n:4\r\n'
+			+ ':0\r\n:1\r\n:0\r\n:0\r\n' : '-READONLY You can\'t write against a read only replica.\r\n';
+	});
+	const one = limiter({store, ...PATIENT}), begun = performance.now();
+	const codes = await Promise.all(Array.from({length: 10}, () => one.check('k', '5/1m').catch(({code}) => code)));
+	for (let i = 0; i < 10; i++)
+		codes.push(await one.check('k', '5/1m').catch(({code}) => code));
+	assert.deepEqual(codes, Array(20).fill('away'));
+	assert.ok(roles.size <= 2 + (performance.now() - begun) / 1000, `${roles.size} connections`);
+	promoted = true; // what its name leads to now is another server
+	await until('the primary is asked', () => one.check('k', '5/1m').catch(() => null));
+});
+
 it('reads answers in whatever pieces they come', async () => {
 	const answer = '*7\r\n:1\r\n:5\r\n:4\r\n:0\r\n:12345\r\n:0\r\n:0\r\n';
 	const store = await fake((words, socket) => {

@@ -9,7 +9,8 @@
 // where the next attempt lies beyond its deadline, or what failed is the login: then it fails at once. A command that
 // was sent and not answered is not sent again, since it may have been charged; one that may safely be done twice (a
 // peek, or with an id) is, once. An answer that comes too late is read, and goes to who wants it all the same. A server
-// that has not sent a byte for long after a deadline is given up, and connected to anew.
+// that has not sent a byte for long after a deadline is given up, and connected to anew. So is one that has become a
+// replica, at most once a second: its name may lead to the new primary by then.
 //
 // An idle connection does not keep the process alive.
 'use strict';
@@ -58,6 +59,8 @@ class Connection {
 	#backoff = 0;
 	#heard = 0; // when bytes came last
 	#cause = null; // why there is no connection
+	#replica = null; // what a server said that has become one
+	#left = -Infinity; // when such a one was left last
 	#flushing = false;
 	#closing = null;
 
@@ -289,6 +292,11 @@ class Connection {
 		} catch (error) {
 			this.#lost(socket, new SluiceError('protocol', error.message));
 		}
+		if (this.#replica && this.#heard - this.#left >= BACKOFF_MS_MAX) {
+			this.#left = this.#heard;
+			this.#lost(socket, this.#replica);
+		}
+		this.#replica = null;
 		this.#hold();
 	}
 
@@ -296,6 +304,8 @@ class Connection {
 		if (this.#sent.length === 0)
 			throw new Error('an answer to no question');
 		const one = this.#sent.shift();
+		if (reply instanceof ErrorReply && reply.text.startsWith('READONLY '))
+			this.#replica = errorOf(reply);
 		if (one.expired)
 			one.late?.(reply);
 		else if (reply instanceof ErrorReply && one.deadline !== Infinity)
