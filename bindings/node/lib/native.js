@@ -1,16 +1,24 @@
 // The native part: prebuilt for this platform, or built when the package was installed.
 'use strict';
 
-const {existsSync} = require('node:fs');
+const {existsSync, readFileSync} = require('node:fs');
 const {join} = require('node:path');
 const {SluiceError} = require('./errors.js');
+
+/** The libc that is in this process. The report of Node would say it too, but it looks up the names of all peers of
+ * open sockets first, and waits for that. */
+function libc() {
+	try {
+		return /\/(ld-musl|libc\.musl)-/.test(readFileSync('/proc/self/maps', 'latin1')) ? 'musl' : 'glibc';
+	} catch {
+		return existsSync('/etc/alpine-release') ? 'musl' : 'glibc'; // no /proc here
+	}
+}
 
 /** linux-x64-glibc, linux-arm64-musl ..: a libc is not the other's. */
 function platform() {
 	const machine = `${process.platform}-${process.arch}`;
-	if (process.platform !== 'linux')
-		return machine;
-	return `${machine}-${process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl'}`;
+	return process.platform === 'linux' ? `${machine}-${libc()}` : machine;
 }
 
 /** Where the native part may be, the best first. */

@@ -79,6 +79,13 @@ it('says on another machine that a server is to be used, and works with one', ()
 	assert.equal(said[1], 'away');
 });
 
+it('asks nobody for the names of peers when it is loaded', () => {
+	const lines = `process.report.getReport = () => { throw new Error('it looks up names'); };
+		const {Limiter} = require('sluice');
+		console.log(new Limiter().checkSync('k', '1/1h').allowed);`;
+	assert.equal(run(place, process.execPath, ['-e', lines], {SLUICE_NODE_ADDON: ''}).trim(), 'true');
+});
+
 it('its types are those of the class', (t) => {
 	if (!existsSync(join(DEPS, 'node_modules', 'typescript'))) {
 		const done = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'],
