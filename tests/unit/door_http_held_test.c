@@ -58,7 +58,8 @@ static const struct {
 	{"commit", "{\"id\":\"0123456789abcdef.AQ\",\"actual\":1}", "id looks like a ticket but is not one"},
 	{"commit", "{\"id\":\"0123456789abcdef.\",\"actual\":1}", "id looks like a ticket but is not one"},
 	{"release", "{\"id\":\"0123456789abcdef.!!!!\"}", "id looks like a ticket but is not one"},
-	{"release", "{\"id\":\"0123456789abcdef.AQQA\",\"limits\":[" C "]}",
+	{"release", "{\"id\":\"0123456789abcdef.AQQA\",\"limits\":[" C "]}", "key is missing"},
+	{"release", "{\"id\":\"0123456789abcdef.AQQWY29uY3VycmVuY3kgMSBsZWFzZSAxcw\",\"limits\":[" C "]}",
      "limits must be absent: id is a ticket, which contains them"},
 	{"release", "{\"id\":\"0123456789abcdef.AQQA\",\"key\":1}", "key must be a string"},
 	/* a ticket of the other kind: of "1/1s", and of concurrency 1 lease 1s */
@@ -145,6 +146,17 @@ static const char *by_id(const char *id) {
 	static char body[4096];
 	snprintf(body, sizeof body, "{\"key\":\"k\",\"id\":\"%s\",\"limits\":[" C "]}", id);
 	return body;
+}
+
+/* A caller may name a lease so that the name begins as a ticket does. */
+static void test_an_id_that_only_looks_like_a_ticket(void **state) {
+	const char *id = "00f067aa0ba902b7.1";
+	struct answer answer = post("/v1/acquire", by_id(id));
+	(void)state;
+	assert_string_equal(id_of(&answer), id);
+	answer_free(&answer);
+	expect_answer("/v1/renew", by_id(id), 200, "{\"renewed\":1}");
+	expect_answer("/v1/release", by_id(id), 200, "{\"released\":1}");
 }
 
 static void test_a_lease_from_acquire_to_release(void **state) {
@@ -580,6 +592,7 @@ int main(void) {
 		TEST(test_observed_tickets_that_do_not_fit),
 		TEST(test_retries_by_the_path),
 		TEST(test_a_lease_from_acquire_to_release),
+		TEST(test_an_id_that_only_looks_like_a_ticket),
 		TEST(test_a_lease_by_a_name_of_the_clients),
 		TEST(test_members),
 		TEST(test_parts_and_retries),

@@ -138,17 +138,21 @@ static bool take_held(struct sl_http_ask *ask, const struct sl_ticket *ticket, e
 	                                                   : "id is a ticket without leases: POST /v1/commit");
 }
 
+/* What only looks like a ticket is an id, if there are limits with it. */
 static bool take_ticket(struct sl_http_ask *ask, const struct sl_http_exchange *exchange,
                         const struct sl_ask_members *members, enum sl_operation operation) {
 	struct sl_ticket *ticket = &ask->ticket->ticket;
 	struct sluice_bytes key = {"", 0};
 	json_t *own = sl_ask_member(members, SL_ASK_KEY);
-	if (sl_ask_member(members, SL_ASK_LIMITS) != NULL)
-		return sl_ask_fail(ask, "limits must be absent: id is a ticket, which contains them");
+	bool limits = sl_ask_member(members, SL_ASK_LIMITS) != NULL;
 	if (own != NULL && !sl_ask_key(ask, "key", own, &key))
 		return false;
 	if (!sl_ticket_read(ticket, ask->call.id, key, ask->ticket->memory))
-		return sl_ask_fail(ask, "id looks like a ticket but is not one: send it back exactly as it was answered");
+		return limits ? take_own_id(ask, operation)
+		              : sl_ask_fail(ask,
+		                            "id looks like a ticket but is not one: send it back exactly as it was answered");
+	if (limits)
+		return sl_ask_fail(ask, "limits must be absent: id is a ticket, which contains them");
 	ask->call.id = ticket->id;
 	return take_held(ask, ticket, operation, exchange->context->policy);
 }
