@@ -59,11 +59,6 @@ function heldIdOf(id) {
 	return id;
 }
 
-/** Whether an id says what it is of, so that no limits are sent with it. */
-function isTicket(id) {
-	return /^[0-9a-f]{16}\./.test(id);
-}
-
 function ttlOf(ttl) {
 	if (typeof ttl !== 'number' || !Number.isInteger(ttl) || ttl < 1 || ttl > TTL_MS_MAX)
 		throw misuse('bad-argument', `ttl: expected whole milliseconds from 1 to ${TTL_MS_MAX}, found ${shown(ttl)}`);
@@ -141,5 +136,4 @@ function attributesOf(attributes) {
 	return pairs;
 }
 
-module.exports = {attributesOf, costOf, flagOf, heldIdOf, idOf, isTicket, keyOf, limitsOf, memberOf, optionsOf, shown,
-	ttlOf};
+module.exports = {attributesOf, costOf, flagOf, heldIdOf, idOf, keyOf, limitsOf, memberOf, optionsOf, shown, ttlOf};

@@ -7,6 +7,7 @@ const {SluiceError, Limited, isAway, misuse} = require('./errors.js');
 const {Result, undecided} = require('./result.js');
 const {Local} = require('./local.js');
 const {Remote} = require('./remote.js');
+const {isTicket} = require('./ticket.js');
 
 const OPTIONS = ['store', 'memory', 'policy', 'clock', 'timeout', 'onError', 'tls'];
 const ON_ERROR = ['throw', 'allow', 'deny'];
@@ -264,7 +265,7 @@ class Limiter {
 		if (limits !== null) // a ticket says its limits itself
 			asked.limits = args.limitsOf(asked.key, limits);
 		asked.id = args.heldIdOf(id);
-		asked.ticketed = operation === 'COMMIT' || args.isTicket(id);
+		asked.ticketed = operation === 'COMMIT' || isTicket(id);
 		return asked;
 	}
 

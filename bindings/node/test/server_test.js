@@ -155,6 +155,18 @@ it('reserves alike, in process and at a server, and commits by the id alone', as
 	assert.equal((await pair[1].commit('k', null, named.id, 0)).remaining, 20);
 });
 
+it('ends leases by what only looks like a ticket, in process and at a server', async () => {
+	const ids = ['00f067aa0ba902b7.1', '00f067aa0ba902b7.AQQA', '00f067aa0ba902b7.', '00f067aa0ba902b7.AQ'];
+	for (const store of ['memory', (await serve()).url])
+		for (const id of ids) {
+			const one = limiter({store, ...PATIENT}), limit = 'concurrency 1 lease 1h';
+			const lease = await one.acquire(id, limit, {id});
+			assert.deepEqual([lease.id, await lease.renew(), await lease.release()], [id, 1, 1], `${store} ${id}`);
+			assert.equal(await one.withLease(id, limit, () => 'done', {id}), 'done');
+			assert.equal((await one.peek(id, limit)).remaining, 1);
+		}
+});
+
 it('tells who holds leases alike, in process and at a server', async () => {
 	const url = (await serve()).url, limit = 'concurrency 5 lease 30s', clock = {now : 1728000000000};
 	const pair = [ limiter({clock : () => clock.now}), limiter({store : url, clock : () => clock.now, ...PATIENT}) ];
