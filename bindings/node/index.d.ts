@@ -44,9 +44,9 @@ export declare class Result {
 	toJSON(): object;
 }
 
-/** A result that holds something, if it is allowed: `await using` ends it, too. */
+/** A result that holds something, if it is allowed: `await using` ends it, too, and tells no release that fails. */
 export declare class Lease extends Result {
-	/** Ends it: of how many counters. 0: it had ended, or was denied. */
+	/** Ends it: of how many counters. 0: it had ended, or was denied. What failed can be tried again. */
 	release(): Promise<number>;
 	/** It lasts a whole lease from now: of how many counters. */
 	renew(): Promise<number>;
@@ -157,7 +157,8 @@ export declare class Limiter {
 	renewSync(key: Key, limits: Limits | null, id: string): number;
 	/** acquire() for `await using`: throws Limited where it is denied. */
 	lease(key: Key, limits: Limits, options?: AcquireOptions): Promise<Lease>;
-	/** Works with a lease in hand, and releases it whatever comes of that; throws Limited where it is denied. */
+	/** Works with a lease in hand, and releases it whatever comes of that; throws Limited where it is denied. A release
+	 * that fails is not told: the lease ends by itself. */
 	withLease<T>(key: Key, limits: Limits, work: (lease: Lease) => T | Promise<T>, options?: AcquireOptions): Promise<T>;
 
 	/** Who holds leases of a limit, those that end first first. */

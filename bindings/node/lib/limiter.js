@@ -33,12 +33,19 @@ class Lease extends Result {
 		return lease;
 	}
 
-	/** Ends it; of how many counters: 0 where it had ended. What was denied, or let pass undecided, holds nothing. */
+	/** Ends it; of how many counters: 0 where it had ended. What was denied, or let pass undecided, holds nothing. What
+	 * failed can be tried again. */
 	async release() {
 		if (this.#ended || this.id === null)
 			return 0;
 		this.#ended = true;
-		return this.#limiter.release(this.#key, this.#limits, this.id);
+		let count = 0;
+		try {
+			count = await this.#limiter.release(this.#key, this.#limits, this.id);
+		} finally {
+			this.#ended = count > 0;
+		}
+		return count;
 	}
 
 	/** It lasts a whole T from now. */
@@ -48,7 +55,7 @@ class Lease extends Result {
 }
 if (Symbol.asyncDispose)
 	Object.defineProperty(Lease.prototype, Symbol.asyncDispose, {async value() {
-		await this.release();
+		await this.release().catch(() => {}); // as withLease() does
 	}});
 
 class Limiter {
@@ -160,7 +167,8 @@ class Limiter {
 		return lease;
 	}
 
-	/** Calls `work(lease)` with a lease in hand, and releases it whatever comes of that. Throws Limited if denied. */
+	/** Calls `work(lease)` with a lease in hand, and releases it whatever comes of that. Throws Limited if denied, but
+	 * nothing where it could not be released: then it ends by itself. */
 	async withLease(key, limits, work, options) {
 		if (typeof work !== 'function')
 			throw misuse('bad-argument', `withLease: expected a function, found ${args.shown(work)}`);
@@ -168,7 +176,7 @@ class Limiter {
 		try {
 			return await work(lease);
 		} finally {
-			await lease.release();
+			await lease.release().catch(() => {});
 		}
 	}
 

@@ -10,17 +10,19 @@ const PATIENT = {timeout: 10000}, DEADLINE_MS = 10000;
 const LEASE = 'concurrency 2 lease 1h';
 
 /** A way to a server on which answers can be kept back: `keeps` true; `pass()` lets them come. `lose` says of a piece
- * of what is asked whether the connection ends instead of the answer. */
+ * of what is asked whether the connection ends instead of the answer; `cut`: nothing passes. */
 async function way(server) {
-	const one = {asked: '', keeps: false, kept: [], lose: () => false};
+	const one = {asked: '', keeps: false, kept: [], lose: () => false, cut: false};
 	const proxy = net.createServer((client) => {
 		const upstream = net.connect(server.port, '127.0.0.1').on('error', () => {});
 		let lost = false;
 		client.on('error', () => {}).on('close', () => upstream.end());
 		client.on('data', (data) => {
+			if (one.cut)
+				return client.destroy();
 			one.asked += data;
 			lost ||= one.lose(String(data));
-			upstream.write(data);
+			return upstream.write(data);
 		});
 		upstream.on('data', (data) => {
 			if (lost)
@@ -100,6 +102,38 @@ it('has one lease where the connection is lost with the answer, and none where i
 	assert.equal(await codeOf(one.acquire('k', LEASE)), 'away');
 	await until('it is given back', async () => (await direct.holders('k', LEASE)).length === 1);
 	assert.equal(await lease.release(), 1);
+});
+
+it('releases again what could not be released, and tells what work came to all the same', async () => {
+	const through = await way(await serve());
+	for (const onError of ['throw', 'allow']) {
+		const one = limiter({store: through.store, timeout: 2000, onError});
+		const lease = await one.acquire(onError, LEASE);
+		through.cut = true;
+		assert.equal(await lease.release().catch(({code}) => code), onError === 'throw' ? 'away' : 0);
+		through.cut = false;
+		assert.equal(await until('it can be reached', () => lease.renew().catch(() => 0)), 1);
+		assert.equal(await lease.release(), 1);
+		assert.deepEqual([await lease.release(), await lease.renew()], [0, 0]);
+		assert.equal((await one.peek(onError, LEASE)).remaining, 2);
+	}
+	const one = limiter({store: through.store, ...PATIENT}), error = new Error('mine');
+	const done = (how) => () => {
+		through.cut = true;
+		return how();
+	};
+	for (const how of [() => 'done', () => Promise.reject(error)]) {
+		through.cut = false;
+		await until('it can be reached', () => one.peek('w', LEASE).catch(() => null));
+		const told = await one.withLease('w', LEASE, done(how)).catch((thrown) => thrown);
+		assert.ok(told === 'done' || told === error, String(told));
+	}
+	if (Symbol.asyncDispose) {
+		through.cut = false;
+		const lease = await until('it can be reached', () => one.acquire('d', LEASE).catch(() => null));
+		through.cut = true;
+		await lease[Symbol.asyncDispose]();
+	}
 });
 
 it('keeps each call\'s own deadline while earlier ones are not answered', async () => {
