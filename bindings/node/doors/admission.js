@@ -107,6 +107,11 @@ class Admission {
 		return this.verdict(result, list.map(textOf), cost, release);
 	}
 
+	/** A door's own, unless the options say which. */
+	headersOf(result, texts) {
+		return this.options.headers === undefined && result.headers || headersOf(result, this.forms, texts, Date.now());
+	}
+
 	verdict(result, texts, cost, release) {
 		if (result.error)
 			return this.undecided(result.error, result);
@@ -114,7 +119,7 @@ class Admission {
 			? () => result.release() : null);
 		return {
 			allowed: result.allowed, status: 429, result, delay: result.delay, holds: open !== null,
-			headers: result.headers ?? headersOf(result, this.forms, texts, Date.now()),
+			headers: this.headersOf(result, texts),
 			body: result.allowed ? null : problemOf(result, texts, cost),
 			/** Ends a lease, once; a lease that can't be ended ends by itself. */
 			release() {

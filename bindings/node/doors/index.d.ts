@@ -41,7 +41,7 @@ export interface AdmissionOptions<Request> extends Deciding {
 	clientAddress?: 'x-forwarded-for' | 'forwarded';
 	/** IPv6 clients count by their network. Default: 64. */
 	ipv6Prefix?: number;
-	/** How answers tell of limits. Default: draft10. */
+	/** How answers tell of limits. Default: draft10; with `url`, what the server is told to send. */
 	headers?: HeaderForm | readonly HeaderForm[] | 'none';
 	/** What a request gets that nobody could decide. Default: allow, marked `Sluice-Failed-Open: 1`; deny is 503. */
 	onError?: 'allow' | 'deny' | 'throw';

@@ -35,13 +35,19 @@ function patienceOf(ms) {
 	} };
 }
 
-function resultOf(body, headers) {
+/** What the door says, as the class does. An answer does not say the place of the limit that decided, and several may
+ * have its name: it is the one that has the figures of the whole.
+ *  cost  what is granted where it is allowed and the door does not say */
+function resultOf(body, headers, cost) {
+	const granted = body.granted ?? (body.allowed ? cost : 0);
 	const one = (x) => ({ allowed: x.allowed, quota: x.quota, remaining: x.remaining, retryAfter: x.retry_after_ms,
-		resetAfter: x.reset_after_ms, delay: x.delay_ms, nextAfter: x.next_after_ms, limit: x.name ?? x.limit });
-	const each = (body.limits ?? []).map(one);
-	return { ...one(body), limit: body.limit, index: each.findIndex((x) => x.limit === body.limit), each,
-		granted: body.granted, repeated: body.repeated ?? false, id: body.id ?? null,
-			failedOpen: body.failed_open ?? false,
+		resetAfter: x.reset_after_ms, delay: x.delay_ms, nextAfter: x.next_after_ms, granted });
+	const each = (body.limits ?? []).map((x, index) => ({ ...one(x), limit: x.name, rule: x.limit, index,
+		observed: x.observed }));
+	const decided = (x) => !x.observed && x.limit === body.limit && x.allowed === body.allowed &&
+		(x.allowed ? x.remaining === body.remaining : x.retryAfter === body.retry_after_ms);
+	return { ...one(body), limit: body.limit, index: each.findIndex(decided), each, repeated: body.repeated ?? false,
+		id: body.id ?? null, failedOpen: body.failed_open ?? false,
 		headers: TOLD.filter((name) => headers.has(name)).map((name) => [name, headers.get(name)]) };
 }
 
@@ -78,7 +84,7 @@ class HttpLimiter {
 
 	async decided(route, body) {
 		const { answer, headers } = await this.ask(route, body);
-		return resultOf(answer, headers);
+		return resultOf(answer, headers, route === '/v1/refund' ? 0 : body.cost ?? 1);
 	}
 
 	#keyed(key, limits, { cost, id, member, upto, next } = {}) {

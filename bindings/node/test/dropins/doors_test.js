@@ -9,6 +9,8 @@ const { LEASE, START, ask, part, startSluice, steered, until } = require('./comm
 const { addressKey, clientFinder } = part('doors/address.js');
 const { formsOf, headersOf, problemOf } = part('doors/answer.js');
 const { HttpLimiter } = part('doors/remote.js');
+const { Admission } = part('doors/admission.js');
+const { Limiter } = part();
 
 const FORMS = ['draft10', 'draft7', 'draft6', 'legacy-epoch', 'legacy-delta'];
 const LIMITS = ['100/60s', '10/1500ms', 'fixed-window 10k/1d', 'sliding-log 400k/1m', 'sliding-log 5/3600000ms',
@@ -178,4 +180,52 @@ test('over HTTP: a lease whose answer comes too late is given back, but one of t
 		assert.strictEqual((await patient.acquire(key, LEASE)).allowed, false);
 		assert.match(held[0].id, /^[0-9a-f]{16}$/);
 	}
+});
+
+const view = (peer) => ({ peer, header: () => [], method: 'GET', url: '/', host: 'x', request: {} });
+
+test('over HTTP: observed limits are not told, and header forms are those that were asked for', async (t) => {
+	const server = await startSluice('limits:\n  - {name: watched, key: ip, limit: 1/1h, observe: true}\n' +
+		'  - {name: real, key: ip, limit: sliding-log 2/1h}\n');
+	t.after(() => server.stop());
+	const [url, store] = [`http://127.0.0.1:${server.http}`, `redis://127.0.0.1:${server.resp}`];
+	const last = async (way, peer, more) => {
+		const admission = new Admission({ ...way, timeout: 10000, ...more });
+		t.after(() => admission.limiter.close?.());
+		let verdict;
+		for (let turn = 0; turn < 3; turn++)
+			verdict = await admission.decide(view(peer));
+		const { body, headers } = verdict;
+		return { violated: body['violated-policies'], detail: body.detail.replace(/\d+ ms/, 'some ms'),
+			names: headers.map(([name]) => name.toLowerCase()).sort() };
+	};
+	const detail = 'limit real has 0 left, the request costs 1: retry in some ms';
+	for (const [i, way] of [{ store }, { url }].entries()) {
+		for (const [j, [form, names]] of [[undefined, ['ratelimit', 'ratelimit-policy', 'retry-after']],
+			['none', ['retry-after']], ['legacy-epoch', ['retry-after', 'x-ratelimit-limit', 'x-ratelimit-remaining',
+				'x-ratelimit-reset']]].entries())
+			assert.deepStrictEqual(await last(way, `192.0.2.${10 * i + j}`, form ? { headers: form } : {}),
+				{ violated: ['real'], detail, names }, `${Object.keys(way)} ${form}`);
+	}
+});
+
+test('over HTTP: which limit decided, and what was granted, are as over RESP', async (t) => {
+	const server = await startSluice('limits: []\n');
+	t.after(() => server.stop());
+	const http = new HttpLimiter({ url: `http://127.0.0.1:${server.http}`, timeout: 10000 });
+	const resp = new Limiter({ store: `redis://127.0.0.1:${server.resp}`, timeout: 10000 });
+	t.after(() => resp.close());
+	await resp.check('full', 'sliding-log 3/1h', { cost: 3 });
+	const told = ({ allowed, index, quota, remaining, granted, each }) => ({ allowed, index, quota, remaining, granted,
+		each: each.map((one) => [one.index, one.allowed, one.remaining, one.granted]) });
+	for (const limits of [['9/1h', 'sliding-log 3/1h'], [['none', 'sliding-log 3/1h'], ['full', 'sliding-log 3/1h']],
+		[['none', 'sliding-log 3/1h'], ['other', 'sliding-log 3/1h']], ['unlimited', '9/1h'], ['unlimited'],
+		['0/1h', 'sliding-log 3/1h']]) {
+		for (const options of [{}, { cost: 2 }, { cost: 4 }, { cost: 4, upto: true }, { cost: 0 }]) {
+			const ask = async (limiter) => told(await limiter.peek('key', limits, { ...options, each: true }));
+			assert.deepStrictEqual(await ask(http), await ask(resp), `${limits} ${JSON.stringify(options)}`);
+		}
+	}
+	assert.strictEqual((await http.refund('full', 'sliding-log 3/1h', 1)).granted,
+		(await resp.refund('full', 'sliding-log 3/1h', 1)).granted);
 });
