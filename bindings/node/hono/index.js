@@ -55,10 +55,23 @@ function sluice(options) {
 			await next();
 		else
 			await lent(context, next, verdict.release);
-		for (const [name, value] of verdict.headers)
-			context.res.headers.set(name, value);
+		tell(context, verdict.headers);
 		return undefined;
 	};
+}
+
+/** The headers of an answer of fetch() or Response.redirect() can't be changed: context.header() puts a copy in its
+ * place, once. An answer that changes the protocol is the runtime's, and has no copy. */
+function tell(context, fields) {
+	if (context.res.status === 101)
+		return;
+	for (const [name, value] of fields) {
+		try {
+			context.res.headers.set(name, value);
+		} catch {
+			context.header(name, value);
+		}
+	}
 }
 
 /* ---- how long a lease is held

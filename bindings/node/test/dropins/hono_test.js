@@ -4,7 +4,7 @@
 const assert = require('node:assert');
 const { once } = require('node:events');
 const test = require('node:test');
-const { LEASE, asked, ask, late, leave, library, part, startSluice, statuses, steered,
+const { LEASE, asked, ask, late, leave, library, part, startApp, startSluice, statuses, steered,
 	until } = require('./common.js');
 
 const { sluice } = part('hono');
@@ -152,6 +152,42 @@ test('on Node: until the response is sent, or its client has left', async (t) =>
 	more.close();
 	assert.strictEqual((await answer).body, 'piece');
 	await until(async () => await world.held() === 0);
+});
+
+for (const limits of ['9/1m', ['9/1m', LEASE]]) {
+	test(`answers whose headers can't be changed, of fetch() and redirect(), under ${limits}`, async (t) => {
+		const upstream = await startApp((request, response) => response.setHeader('X-Own', 'kept').end('upstream'));
+		t.after(() => upstream.stop());
+		const handler = (context) => (context.req.path === '/proxy' ? fetch(upstream.url)
+			: Response.redirect('http://example.com/', 302));
+		const { limiter } = steered();
+		const url = await node(t, { limiter, limits }, handler);
+		const app = new Hono();
+		app.use(sluice({ limiter, limits, key: () => 'k' }));
+		app.get('*', handler);
+		app.onError((error, context) => context.text(error.message, 500));
+		const told = /^"sliding-window 9\/1m";q=9;w=60/;
+		for (const get of [(path) => app.request(path), (path) => fetch(new URL(path, url), { redirect: 'manual' })]) {
+			const proxied = await get('/proxy'), { headers, status } = await get('/moved');
+			assert.deepStrictEqual([proxied.status, await proxied.text(), proxied.headers.get('x-own')],
+				[200, 'upstream', 'kept']);
+			assert.match(proxied.headers.get('ratelimit-policy'), told);
+			assert.deepStrictEqual([status, headers.get('location')], [302, 'http://example.com/']);
+			assert.match(headers.get('ratelimit-policy'), told);
+		}
+		assert.strictEqual((await limiter.holders('k', LEASE)).length, 0);
+	});
+}
+
+test('an answer that changes the protocol is left as it is', async () => {
+	const { limiter } = steered();
+	const app = new Hono();
+	app.use(sluice({ limiter, limits: '9/1m', key: () => 'k' }));
+	const upgraded = new Response(null);
+	Object.defineProperty(upgraded, 'status', { value: 101 }); /* runtimes make them; new Response() refuses to */
+	app.get('*', () => upgraded);
+	assert.strictEqual(await app.request('/'), upgraded);
+	assert.strictEqual(upgraded.headers.has('ratelimit'), false);
 });
 
 test('with nothing but fetch: over HTTP, with the door\'s own headers', async (t) => {
