@@ -8,6 +8,7 @@
 const { addressKey, clientFinder } = require('./address.js');
 const { formsOf, headersOf, problemOf, undecidedOf } = require('./answer.js');
 const { HttpLimiter } = require('./remote.js');
+const { idFor } = require('../lib/identity.js');
 
 const OPTIONS = ['limiter', 'url', 'token', 'timeout', 'store', 'limits', 'key', 'attributes', 'cost', 'id',
 	'trustedProxies',
@@ -73,7 +74,7 @@ class Admission {
 		if (o.skip && await o.skip(view.request))
 			return { allowed: true, headers: [], delay: 0, holds: false, release: () => {} };
 		const cost = await call(o.cost, view.request) ?? 1;
-		const id = await call(o.id, view.request);
+		const id = await idFor(await call(o.id, view.request));
 		const more = { ...(o.cost === undefined ? {} : { cost }), ...(id === undefined ? {} : { id }) };
 		const limits = await call(o.limits, view.request);
 		try {

@@ -31,8 +31,9 @@ export interface AdmissionOptions<Request> extends Deciding {
 	attributes?: (request: Request) => Maybe<Attributes>;
 	/** 1 if left out. */
 	cost?: Of<Request, number>;
-	/** A retried request with the same id is charged once. */
-	id?: Of<Request, string | undefined>;
+	/** A retried request with the same id is charged once. A client may say it: any length will do, and an empty one
+	 * is none. */
+	id?: Of<Request, string | null | undefined>;
 	/** Requests that are not limited. */
 	skip?: (request: Request) => Maybe<boolean>;
 	/** Networks whose word about the client's address is believed. Default: loopback. [] none. */

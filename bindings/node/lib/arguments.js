@@ -3,9 +3,9 @@
 
 const {types} = require('node:util');
 const {misuse} = require('./errors.js');
+const {ID_BYTES_MAX} = require('./identity.js');
 
 const COST_MAX = 4294967295;
-const ID_BYTES_MAX = 64;
 const LIMITS_MAX = 16;
 const LONGEST_WORD = 8; // of commands, such as OBSERVED: among limits they would mean something; no limit is one
 const TTL_MS_MAX = 3660 * 86400000;

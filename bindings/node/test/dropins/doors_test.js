@@ -229,3 +229,23 @@ test('over HTTP: which limit decided, and what was granted, are as over RESP', a
 	assert.strictEqual((await http.refund('full', 'sliding-log 3/1h', 1)).granted,
 		(await resp.refund('full', 'sliding-log 3/1h', 1)).granted);
 });
+
+test('ids of clients: of any length one retry is charged once, an empty one is none', async (t) => {
+	const server = await startSluice('limits:\n  - {name: all, key: ip, limit: 100/1h}\n');
+	t.after(() => server.stop());
+	const { limiter } = steered();
+	const http = `http://127.0.0.1:${server.http}`, resp = `redis://127.0.0.1:${server.resp}`;
+	for (const [i, [way, limits]] of [[{ limiter }, '100/1h'], [{ store: resp }, '100/1h'], [{ store: resp }],
+		[{ url: http }, '100/1h'], [{ url: http }]].entries()) {
+		const admission = new Admission({ ...way, timeout: 10000, ...(limits ? { limits } : {}),
+			id: (request) => request.id });
+		t.after(() => admission.limiter.close?.());
+		const left = async (id) => (await admission.decide({ ...view(`192.0.2.${i}`), request: { id } }))
+			.result.remaining;
+		const seen = [];
+		for (const id of ['a'.repeat(64), 'a'.repeat(65), 'a'.repeat(65), 'b'.repeat(65), '\u00e4'.repeat(33),
+			'\u00e4'.repeat(33), 'b'.repeat(9000), '', '', undefined, null])
+			seen.push(await left(id));
+		assert.deepStrictEqual(seen, [99, 98, 98, 97, 96, 96, 95, 94, 93, 92, 91], `${Object.keys(way)} ${limits}`);
+	}
+});
