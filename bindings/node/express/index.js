@@ -93,8 +93,15 @@ class SluiceStore {
 		if (hit.error)
 			return { totalHits: hit.allowed ? 1 : max + 1, resetTime: undefined };
 		const over = this.counts && hit.used > max;
-		return { totalHits: Math.max(1, hit.used),
-			resetTime: this.at(hit.allowed && !over ? hit.wait || hit.reset : hit.wait, asked) };
+		return { totalHits: Math.max(1, hit.used), resetTime: this.at(over ? hit.wait : this.soonest(hit), asked) };
+	}
+
+	/** The wait after which one more is let in: until one unit is free. How many have to be, where the limit is not
+	 * known here, nobody can say: until all are. */
+	soonest(hit) {
+		if (this.max === MOST)
+			return hit.reset;
+		return hit.allowed ? hit.wait || hit.reset : hit.wait;
 	}
 
 	/** When a wait ends that was asked for at `asked`. A log's ends are anywhere. */
@@ -110,7 +117,7 @@ class SluiceStore {
 		const asked = Date.now();
 		const seen = await this.counter.look(key, this.windowMs);
 		return seen.used === 0 ? undefined
-			: { totalHits: seen.used, resetTime: this.at(seen.wait || seen.reset, asked) };
+			: { totalHits: seen.used, resetTime: this.at(this.soonest(seen), asked) };
 	}
 
 	async decrement(key) {

@@ -379,6 +379,18 @@ test('express-rate-limit: skipped and failed requests, limits by request, resetK
 	assert.strictEqual((await ask(plans, { headers: { plan: '9' } })).status, 200);
 });
 
+test('express-rate-limit: who obeys Retry-After is let in, also where the limit is a function', async (t) => {
+	for (const algorithm of ['sliding-window', 'sliding-log', 'fixed-window']) {
+		for (const limit of [5, () => 5]) {
+			const { limiter, at } = steered();
+			const { answers, url } = await limited(t, { limit }, new SluiceStore({ limiter, algorithm }), 12);
+			assert.deepStrictEqual(statuses(answers), [...Array(5).fill(200), ...Array(7).fill(429)]);
+			at.now += Number(answers[11].headers['retry-after']) * 1000;
+			assert.strictEqual((await ask(url)).status, 200, `${algorithm} ${limit}`);
+		}
+	}
+});
+
 test('express-rate-limit: a store that does not answer is its error, or passOnStoreError', async (t) => {
 	const gone = () => new SluiceStore({ store: 'redis://127.0.0.1:1' });
 	assert.strictEqual((await limited(t, {}, gone(), 1)).answers[0].status, 500);
