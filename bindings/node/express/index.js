@@ -10,21 +10,9 @@ const { Admission } = require('../doors/admission.js');
 const { Counter, MOST } = require('../doors/counter.js');
 const { instantOf, likelySecondOf } = require('../doors/instant.js');
 const { follow } = require('../doors/lifetime.js');
+const { viewOfNode } = require('../doors/request.js');
 
-/** All lines of a header, in their order: req.headers joins them, or keeps one. */
-function lines(request, name) {
-	const found = [];
-	for (let i = 0; i < request.rawHeaders.length; i += 2) {
-		if (request.rawHeaders[i].toLowerCase() === name)
-			found.push(request.rawHeaders[i + 1]);
-	}
-	return found;
-}
-
-function viewOf(request) {
-	return { peer: request.socket.remoteAddress, header: (name) => lines(request, name), method: request.method,
-		url: request.originalUrl ?? request.url, host: request.headers.host, request };
-}
+const viewOf = (request) => viewOfNode(request, request.originalUrl ?? request.url, request);
 
 function deny(request, response, verdict) {
 	response.statusCode = verdict.status;

@@ -9,22 +9,9 @@
 const { Admission } = require('../doors/admission.js');
 const { Counter } = require('../doors/counter.js');
 const { follow } = require('../doors/lifetime.js');
+const { viewOfNode } = require('../doors/request.js');
 
-function lines(raw, name) {
-	const found = [];
-	for (let i = 0; i < raw.rawHeaders.length; i += 2) {
-		if (raw.rawHeaders[i].toLowerCase() === name)
-			found.push(raw.rawHeaders[i + 1]);
-	}
-	return found;
-}
-
-function viewOf(request) {
-	const { raw } = request;
-	return { peer: raw.socket.remoteAddress, header: (name) => lines(raw, name), method: raw.method,
-		url: request.originalUrl,
-		host: raw.headers.host, request };
-}
+const viewOf = (request) => viewOfNode(request.raw, request.originalUrl, request);
 
 async function onRequest(admission, options, request, reply) {
 	const verdict = await admission.decide(viewOf(request));

@@ -2,13 +2,17 @@
  * */
 'use strict';
 
+const { once } = require('node:events');
 const http = require('node:http');
+const http2 = require('node:http2');
 const net = require('node:net');
 const path = require('node:path');
 const { startApp, startSluice } = require('../world.js');
 
 const PACKAGE = process.env.SLUICE_NODE_PACKAGE ?? path.join(__dirname, '..', '..');
 const START = 1728000000000;
+/** A policy whose limit counts for one host only. */
+const HOSTED = 'limits:\n  - {name: api, when: {host: api.example.com}, key: ip, limit: sliding-log 1/1h}\n';
 const LEASE = 'concurrency 2 lease 1h';
 
 /** A library of package-lock.json. */
@@ -40,6 +44,18 @@ async function asked(count, url, options) {
 	for (let i = 0; i < count; i++)
 		answers.push(await ask(url, options));
 	return answers;
+}
+
+/** Statuses of one request to each of these hosts, over HTTP/2. */
+async function asked2(port, hosts) {
+	const seen = [];
+	for (const host of hosts) {
+		const session = http2.connect(`http://127.0.0.1:${port}`);
+		const [headers] = await once(session.request({ ':authority': host }).resume(), 'response');
+		seen.push(headers[':status']);
+		await new Promise((resolve) => session.close(resolve));
+	}
+	return seen;
 }
 
 /** Waits until `condition()` holds. */
@@ -79,5 +95,5 @@ function late() {
 
 const statuses = (answers) => answers.map(({ status }) => status);
 
-module.exports = { LEASE, START, ask, asked, late, leave, library, part, startApp, startSluice, statuses, steered,
-	until };
+module.exports = { HOSTED, LEASE, START, ask, asked, asked2, late, leave, library, part, startApp, startSluice,
+	statuses, steered, until };

@@ -2,8 +2,9 @@
 'use strict';
 
 const assert = require('node:assert');
+const http2 = require('node:http2');
 const test = require('node:test');
-const { LEASE, ask, asked, late, leave, library, part, startApp, startSluice, statuses, steered,
+const { HOSTED, LEASE, ask, asked, asked2, late, leave, library, part, startApp, startSluice, statuses, steered,
 	until } = require('./common.js');
 
 const { sluice, SluiceStore } = part('express');
@@ -270,6 +271,16 @@ test('by a policy, in process and at a server', async (t) => {
 		assert.deepStrictEqual(statuses(await asked(3, url, { headers: { 'x-user': 'ann' } })), [200, 200, 429]);
 		assert.deepStrictEqual(statuses(await asked(3, url)), [200, 200, 200]);
 	}
+});
+
+test('HTTP/2: the host of a request is known', async (t) => {
+	const { limiter } = steered({ policy: HOSTED });
+	const middleware = sluice({ limiter });
+	const server = http2.createServer((request, response) => middleware(request, response, () => response.end('fine')));
+	await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+	t.after(() => server.close());
+	assert.deepStrictEqual(await asked2(server.address().port, ['api.example.com', 'api.example.com',
+		'www.example.com']), [200, 429, 200]);
 });
 
 test('when nobody answers: open, closed or an error, as was said', async (t) => {

@@ -9,7 +9,7 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const test = require('node:test');
-const { LEASE, late, leave, library, part, statuses, steered, until } = require('./common.js');
+const { HOSTED, LEASE, asked2, late, leave, library, part, statuses, steered, until } = require('./common.js');
 
 const sluice = part('fastify');
 const Fastify = library('fastify');
@@ -81,6 +81,17 @@ test('clients that leave before the decision hold no place, and are not served',
 	await new Promise(setImmediate);
 	assert.strictEqual(served, 0);
 	assert.deepStrictEqual(statuses(await inject(app, 3, '/')), [200, 200, 200]);
+});
+
+test('HTTP/2: the host of a request is known', async (t) => {
+	const { limiter } = steered({ policy: HOSTED });
+	const app = Fastify({ http2: true });
+	t.after(() => app.close());
+	await app.register(sluice, { limiter });
+	app.get('/', async () => 'fine');
+	await app.listen({ port: 0, host: '127.0.0.1' });
+	assert.deepStrictEqual(await asked2(app.server.address().port, ['api.example.com', 'api.example.com',
+		'www.example.com']), [200, 429, 200]);
 });
 
 test('an error of the options is told at registration; a store that is away fails open', async (t) => {
