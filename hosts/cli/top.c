@@ -4,6 +4,7 @@
  * Keys are an attacker's bytes: what is not printable ASCII is shown as \xNN, so that none of it reaches the
  * terminal. */
 #include "hosts/cli/cli.h"
+#include "base/assert.h"
 #include "base/out.h"
 #include "hosts/cli/client.h"
 #include "hosts/cli/interrupt.h"
@@ -146,17 +147,25 @@ static bool ask_figures(struct top *top, struct sluice_error *error) {
 
 /* ---- drawing: lines of at most `width` columns, each ended by `end` ---------------------------------------------- */
 
+enum {
+	LIMIT_ROOM = 4 * SLUICE_LIMIT_TEXT_MAX + 8, /* shown: 4 bytes each at most */
+	KEY_ROOM = 4 * SLUICE_KEY_BYTES_MAX + 8,
+	OWN_ROOM = LIMIT_ROOM + 128,
+	LINE_ROOM = KEY_ROOM + LIMIT_ROOM + OWN_ROOM + 128,
+};
+
 struct page {
 	struct sl_out out;
 	int width;
 	const char *end;
-	char text[256 * 1024];
+	char text[(COUNT_MAX + ROWS_TAKEN + 1) * LINE_ROOM]; /* for the longest lines */
 };
 
 static void put_line(struct page *page, const char *text) {
 	size_t len = strlen(text);
 	sl_out_bytes(&page->out, text, len < (size_t)page->width ? len : (size_t)page->width);
 	sl_out_str(&page->out, page->end);
+	SL_ASSERT(!page->out.overflow);
 }
 
 /* Printable ASCII as it is, all else as \xNN. NUL-ended in the room, which has to do for 4 bytes each and 4 more. */
@@ -169,7 +178,7 @@ static const char *clean(char *text, size_t room, const char *data, size_t len) 
 
 /* "  own quota 6000/1m, ends in 3 d". "" where the key has none. */
 static const char *own_of(char *text, size_t room, const struct entry *entry) {
-	char quota[4 * SLUICE_LIMIT_TEXT_MAX + 8], wait[SL_WAIT_TEXT_MAX] = "";
+	char quota[LIMIT_ROOM], wait[SL_WAIT_TEXT_MAX] = "";
 	text[0] = '\0';
 	if (entry->own_len == 0)
 		return text;
@@ -181,8 +190,7 @@ static const char *own_of(char *text, size_t room, const struct entry *entry) {
 }
 
 static void put_entry(struct page *page, const struct entry *entry, uint64_t now_ms) {
-	char key[4 * SLUICE_KEY_BYTES_MAX + 8], limit[4 * SLUICE_LIMIT_TEXT_MAX + 8], age[SL_WAIT_TEXT_MAX];
-	char own[4 * SLUICE_LIMIT_TEXT_MAX + 128], line[sizeof key + sizeof limit + sizeof own + 128];
+	char key[KEY_ROOM], limit[LIMIT_ROOM], age[SL_WAIT_TEXT_MAX], own[OWN_ROOM], line[LINE_ROOM];
 	int64_t passed_ms = (int64_t)now_ms - entry->last_ms;
 	sl_cli_wait(age, passed_ms < 0 ? 0 : passed_ms / 1000 * 1000);
 	snprintf(line, sizeof line, "%10" PRId64 "  %7" PRId64 "  %9s  %-24s  %s%s", entry->count, entry->error,

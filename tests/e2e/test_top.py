@@ -94,6 +94,23 @@ def test_one_list_where_there_is_no_terminal(server, sluice_bin):
     assert gone.returncode == 2 and "127.0.0.1:1" in gone.stderr
 
 
+@in_one_window(60)
+def test_a_list_of_the_longest_keys_is_whole(server, sluice_bin):
+    one = server("near-limit: 20%\n")
+    with one.resp() as r:
+        for i in range(150):
+            r.call("SLUICE.CHECK", b"\xff" * 1000 + b"%03d" % i, 2, "fixed-window 1/1h")
+    lines = run(sluice_bin, one, "--count", "100").stdout.splitlines()[1:]
+    asked = len(r_top(one))
+    assert asked > 64 and len(lines) == asked
+    assert all(re.search(r"  (\\xff){1000}\d{3}$", line) for line in lines)
+
+
+def r_top(one):
+    with one.resp() as r:
+        return r.call("SLUICE.TOP", "DENIED", "COUNT", 100)
+
+
 def live(sluice_bin, one):
     """sluice top in a terminal of its own."""
     return Terminal([sluice_bin, "top", "--server", f"127.0.0.1:{one.resp_port}"])
