@@ -221,6 +221,8 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	sl_conf_cost(conf, &costs, whole && conf->report->error_count == mistakes, limit);
 	limit->rollout.observe |= conf->policy->observe;
 	limit->shown.observe = limit->rollout.observe;
+	for (uint32_t i = 0; i < limit->shown.override_count; i++)
+		limit->shown.rollout_varies |= !sl_rollout_equal(&limit->rollout, &limit->overrides[i].rollout);
 	if (whole && conf->report->error_count == mistakes)
 		sl_lint_unlimited(conf, nodes->limit, limit);
 	if (!sl_limit_variants(&conf->policy->pool, limit))

@@ -229,7 +229,8 @@ struct sl_policy_limit {
 	uint32_t override_count;
 	bool observe;       /* the limit itself, or all of them; of an override the match says it */
 	const char *canary; /* the share that is enforced, "10% of user"; NULL: none. A match says it of a request */
-	uint8_t on_error;   /* enum sl_on_error */
+	bool rollout_varies; /* an override observes or enforces otherwise than the limit itself */
+	uint8_t on_error;    /* enum sl_on_error */
 	bool strict;        /* no slices: each request is decided where the counter is */
 	bool has_candidate;
 	bool stagger;              /* spreads retry_after over successive denied callers */

@@ -40,4 +40,11 @@ static inline bool sl_rollout_observes(const struct sl_rollout *rollout, const s
 	return value.data == NULL || !sl_canary_holds(rollout->limit, value, rollout->share);
 }
 
+/* Do two of one limit say the same of every request? */
+static inline bool sl_rollout_equal(const struct sl_rollout *a, const struct sl_rollout *b) {
+	if (a->observe || b->observe)
+		return a->observe == b->observe;
+	return a->canary == b->canary && (!a->canary || (a->attribute == b->attribute && a->share == b->share));
+}
+
 #endif

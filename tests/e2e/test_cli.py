@@ -270,6 +270,30 @@ def test_policy(sluice, tmp_path):
     assert re.search(r"^ +0 +8 +everybody: ", out, re.M), out
 
 
+@pytest.mark.parametrize("rollout, override, label", [
+    ("observe: true", "observe: false", ""), ("observe: true", "limit: 5/1h", " (observed: denies nobody)"),
+    ("observe: true", "canary: 10% of user", ""), ("canary: 0% of key", "observe: false", ""),
+    ("canary: 0% of key", "canary: 0% of key", " (canary: denies 0% of key alone)"),
+    ("observe: false", "observe: true", "")])
+def test_no_label_of_a_limit_where_an_override_says_otherwise(sluice, tmp_path, rollout, override, label):
+    (tmp_path / "p.yaml").write_text(f"limits:\n  - {{name: a, key: key, limit: fixed-window 1/1h, {rollout},\n"
+                                     f"     overrides: [{{when: {{key: acme}}, {override}}}]}}\n")
+    status, out, err = sluice("replay", "-", "-c", "p.yaml", stdin=ops(*["0 acme"] * 3, *["0 other"] * 3))
+    assert status == 0
+    assert re.search(r"^ +\d +6 +a: fixed-window 1/1h(.*)$", out, re.M)[1] == label, out
+
+
+def test_more_limits_than_one_request_can_have(sluice, tmp_path):
+    """What found no place counts as a server counts it: as denied, and the request as denied by one of them."""
+    (tmp_path / "p.yaml").write_text("limits:\n" + "".join(
+        f"  - {{name: l{i}, key: key, limit: fixed-window 9/1h, observe: {str(i == 18).lower()}}}\n"
+        for i in range(20)))
+    status, out, err = sluice("replay", "-", "-c", "p.yaml", stdin=ops("0 a", "0 b 0", "0 a"))
+    assert status == 0 and counts(out)[:3] == (3, 1, 2)
+    table = re.findall(r"^ +(\d+) +(\d+) +l(\d+): ", out, re.M)
+    assert [(denied, requests) for denied, requests, _ in table] == [("0", "3")] * 15 + [("2", "3")] * 5
+
+
 def test_policy_with_another_ipv6_prefix_and_ops(sluice, tmp_path):
     (tmp_path / "p.yaml").write_text("ipv6-prefix: 48\nlimits: [{name: a, key: ip, limit: sliding-log 1/1h}]\n")
     assert worst(sluice("replay", "-", "-c", "p.yaml", stdin=ACCESS)[1])[0] == ("ip=2001:db8::/48", 2, 3)

@@ -233,6 +233,18 @@ static uint32_t add_candidates(const struct sl_replay *replay, struct sluice_ite
 	return count;
 }
 
+/* The policy's limits that apply, and found no place among those that are decided: as a server counts them. Verdicts
+ * that somebody else gave say nothing of them. */
+static void count_beyond(struct sl_replay *replay, const struct sluice_call *call) {
+	const struct sluice_match *match = &replay->batch->match;
+	if (replay->policy == NULL || replay->options->judge != NULL)
+		return;
+	for (uint32_t i = SLUICE_ITEMS_MAX; i < SLUICE_ITEMS_MAX + match->beyond; i++) {
+		replay->limits[match->position[i]].requests++;
+		replay->limits[match->position[i]].denied += sl_admission_costs(call);
+	}
+}
+
 static int flush(struct sl_replay *replay);
 static int end_until(struct sl_replay *replay, sluice_ns time);
 
@@ -272,6 +284,7 @@ int sl_replay_add(struct sl_replay *replay, const struct sl_replay_request *requ
 	say_costs(replay, request, call, items, batch->positions + batch->item_count);
 	if (take_on(replay, request, items, batch->positions + batch->item_count, call, origin) != SL_GO_ON)
 		return SL_EXIT_FAILED;
+	count_beyond(replay, call);
 	call->item_count = add_candidates(replay, items, batch->positions + batch->item_count, count);
 	batch->count++;
 	batch->item_count += call->item_count;

@@ -98,9 +98,9 @@ static void print_limits(const struct sl_replay *replay) {
 		if (shown != NULL)
 			printf("%s: ", shown->name);
 		fputs(text, stdout);
-		if (shown != NULL && shown->observe)
+		if (shown != NULL && !shown->rollout_varies && shown->observe)
 			fputs(" (observed: denies nobody)", stdout);
-		else if (shown != NULL && shown->canary != NULL)
+		else if (shown != NULL && !shown->rollout_varies && shown->canary != NULL)
 			printf(" (canary: denies %s alone)", shown->canary);
 		putchar('\n');
 		if (limit->tried == 0)
