@@ -93,6 +93,8 @@ static void test_requests_of_each_proxy(void **state) {
 		{"10.0.0.1", "GET " E, "Host: s\r\n", "method=GET host=s path=/ ip=10.0.0.1"},
 		{"10.0.0.1", "GET " E "/", "Host: s\r\n", "method=GET host=s path=/ ip=10.0.0.1"},
 		{"10.0.0.1", "GET " E "/v1/auth/envoy/x", "Host: s\r\n", "method=GET host=s path=/v1/auth/envoy/x ip=10.0.0.1"},
+		{"10.0.0.1", "GET " E "?x=/y", "Host: s\r\n", "method=GET host=s path=/ ip=10.0.0.1"},
+		{"10.0.0.1", "GET " E "/a?", "Host: s\r\n", "method=GET host=s path=/a ip=10.0.0.1"},
 		{"10.0.0.1", "GET " E "/a", XF XO, "method=GET host=sluice path=/a ip=10.0.0.1"},
 		/* each door knows the other family, but takes method and path of one, its own first */
 		{"10.0.0.1", "GET " F, "Host: s\r\n" XO, "method=PATCH host=s path=/o/p ip=10.0.0.1"},
@@ -117,6 +119,7 @@ static void test_where_nothing_is_forwarded(void **state) {
 	     "method=PUT host=s path=/a ip=10.0.0.1"},
 		{"10.0.0.1", "PUT http://Abs.example:80" F "/a", "Host: other\r\n",
 	     "method=PUT host=abs.example path=/a ip=10.0.0.1"},
+		{"10.0.0.1", "PUT " N "?status=403", "Host: s\r\n", "method=PUT host=s path=/ ip=10.0.0.1"},
 		/* hosts */
 		{"10.0.0.1", "GET " F, "Host: [2001:DB8::1]:8443\r\n", "method=GET host=[2001:db8::1] path=/ ip=10.0.0.1"},
 		{"10.0.0.1", "GET " F, "Host: EXAMPLE.com.:80\r\n", "method=GET host=example.com path=/ ip=10.0.0.1"},

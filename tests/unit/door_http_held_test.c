@@ -585,12 +585,48 @@ static void test_retries_by_the_path(void **state) {
 	}
 }
 
+static int64_t left_after(const char *path, const char *head) {
+	struct answer answer = ask_door(path, head);
+	const char *told = header(&answer, "RateLimit");
+	assert_int_equal(answer.status, 200);
+	assert_non_null(told);
+	int64_t left = strtoll(strstr(told, ";r=") + 3, NULL, 10);
+	answer_free(&answer);
+	return left;
+}
+
+/* One id with another query is another request, at every door. */
+static void test_retries_by_the_query(void **state) {
+	static const struct {
+		const char *first, *first_head, *second, *second_head;
+	} doors[] = {
+		{"/v1/auth/envoy/e?q=1", "", "/v1/auth/envoy/e?q=2", ""},
+		{"/v1/auth/forward/f?q=1", "", "/v1/auth/forward/f?q=2", ""},
+		{"/v1/auth/forward", "X-Forwarded-Uri: /g?q=1\r\n", "/v1/auth/forward", "X-Forwarded-Uri: /g?q=2\r\n"},
+		{"/v1/auth/nginx", "X-Original-URI: /n?q=1\r\n", "/v1/auth/nginx", "X-Original-URI: /n?q=2\r\n"},
+	};
+	char heads[2][128];
+	(void)state;
+	use_policy("retry-id: header idempotency-key\n"
+	           "limits: [{name: a, key: path, limit: 9/1h}]\n");
+	context.peer.is_trusted = true;
+	for (size_t i = 0; i < sizeof doors / sizeof *doors; i++) {
+		snprintf(heads[0], sizeof heads[0], "%sIdempotency-Key: i\r\n", doors[i].first_head);
+		snprintf(heads[1], sizeof heads[1], "%sIdempotency-Key: i\r\n", doors[i].second_head);
+		assert_int_equal(left_after(doors[i].first, heads[0]), 8);
+		assert_int_equal(left_after(doors[i].first, heads[0]), 8);
+		assert_int_equal(left_after(doors[i].second, heads[1]), 7); /* of the same counter */
+		assert_int_equal(left_after(doors[i].second, heads[1]), 7);
+	}
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_held, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_what_is_refused),
 		TEST(test_observed_tickets_that_do_not_fit),
 		TEST(test_retries_by_the_path),
+		TEST(test_retries_by_the_query),
 		TEST(test_a_lease_from_acquire_to_release),
 		TEST(test_an_id_that_only_looks_like_a_ticket),
 		TEST(test_a_lease_by_a_name_of_the_clients),

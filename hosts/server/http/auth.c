@@ -104,11 +104,17 @@ static void walk_head(struct told *told, const struct sl_http_exchange *exchange
 
 /* ---- values -------------------------------------------------------------------------------------------------- */
 
-/* What is after the prefix, which the route has seen written plainly. */
-static struct sluice_bytes after_prefix(struct sluice_bytes path, const char *prefix) {
+/* What is after the prefix, which the route has seen written plainly; with the query, as a proxy that forwards a target
+ * has it: two that differ in it are two requests to a client who tries one again. */
+static struct sluice_bytes after_prefix(const struct sl_http_request *request, const char *prefix) {
 	size_t len = strlen(prefix);
-	SL_ASSERT(path.len >= len);
-	return sl_slice((const char *)path.data + len, path.len - len);
+	const char *at = request->path.data, *end = at + request->path.len;
+	SL_ASSERT(request->path.len >= len);
+	if (request->query.data != NULL) {
+		SL_ASSERT(request->query.data == end + 1); /* the target is one text */
+		end = (const char *)request->query.data + request->query.len;
+	}
+	return sl_slice(at + len, (size_t)(end - at) - len);
 }
 
 /* The client's address, in `text`; empty where there is none. */
@@ -147,7 +153,7 @@ static void add_request(struct sl_http_ask *ask, const struct sl_http_exchange *
 	if (!forwards || method.len == 0)
 		method = request->method_name;
 	if (!forwards || uri.len == 0)
-		uri = after_prefix(request->path, prefixes[door]);
+		uri = after_prefix(request, prefixes[door]);
 	if (forwards)
 		sl_forwarded_last(&forwarded_host, false, &host);
 	add(ask, "method", method);
