@@ -448,7 +448,8 @@ struct sluice_holder {
 
 /* Lists the leases of a limit of concurrency, soonest to end first. Fills at most `room` entries of `list`.
  * Returns how many leases there are in all; 0 for other algorithms; SLUICE_HOLDERS_BUSY where other calls would return
- * SLUICE_E_BUSY: a stopped process holds a lock that is needed. O(n log n). */
+ * SLUICE_E_BUSY: a stopped process holds a lock that is needed, or this is a forked child that has no room among the
+ * processes. O(n log n). */
 #define SLUICE_HOLDERS_BUSY UINT32_MAX
 SLUICE_API uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *limit,
                                    struct sluice_bytes key, sluice_ns now, struct sluice_holder *list, uint32_t room);

@@ -81,11 +81,17 @@ static bool fail_command(struct sl_failure *failure, const struct sl_command *co
 	return sl_fail(failure, sl_failure_kind_of(sl_str(command->error)), "%s", command->error);
 }
 
+/* Has this process a place in the store? False with `failure` filled. */
+static bool has_place(const struct sl_limiter *limiter, struct sl_failure *failure) {
+	return limiter->store->owner != 0 ||
+	       sl_fail(failure, SL_FAILED_FULL,
+	               "255 processes have the store open, and this one, made by fork(), has no place among them: it "
+	               "may open the store again when one of them has gone");
+}
+
 static bool fail_err(const struct sl_limiter *limiter, struct sl_failure *failure, sluice_err err) {
-	if (err == SLUICE_E_BUSY && limiter->store->owner == 0)
-		return sl_fail(failure, SL_FAILED_FULL,
-		               "255 processes have the store open, and this one, made by fork(), has no place among them: it "
-		               "may open the store again when one of them has gone");
+	if (err == SLUICE_E_BUSY && !has_place(limiter, failure))
+		return false;
 	if (err == SLUICE_E_BUSY || sl_is_held_up(err)) {
 		(void)sl_fail(failure, SL_FAILED_BUSY, SL_HELD_UP_TEXT ": the request was not decided");
 		failure->again = sl_is_held_up(err);
@@ -331,7 +337,7 @@ bool sl_limiter_holders(struct sl_limiter *limiter, struct sluice_bytes key, str
 	if (owner.workspace == NULL)
 		return sl_fail(failure, SL_FAILED_SYSTEM, "no memory");
 	const struct sluice_item *item = read_holders(&owner, key, limit, now, failure);
-	bool good = item != NULL;
+	bool good = item != NULL && has_place(limiter, failure);
 	*list = NULL;
 	*count = 0;
 	if (good) {
@@ -348,4 +354,13 @@ bool sl_limiter_holders(struct sl_limiter *limiter, struct sluice_bytes key, str
 	}
 	sl_workspace_give(limiter, owner.workspace);
 	return good;
+}
+
+bool sl_limiter_counters(struct sl_limiter *limiter, uint64_t *count, struct sl_failure *failure) {
+	struct sluice_store_stats stats;
+	if (!has_place(limiter, failure))
+		return false;
+	sluice_store_stats(limiter->store, &stats);
+	*count = stats.slots_used - stats.slots_expired;
+	return true;
 }

@@ -194,6 +194,9 @@ SLUICE_MUST_USE bool sl_limiter_holders(struct sl_limiter *limiter, struct sluic
                                         sluice_ns now, struct sluice_holder **list, uint32_t *count,
                                         struct sl_failure *failure);
 
+/* How many counters of the store count. False with `failure` filled. Walks the store: O(size). */
+SLUICE_MUST_USE bool sl_limiter_counters(struct sl_limiter *limiter, uint64_t *count, struct sl_failure *failure);
+
 /* ---- over RESP --------------------------------------------------------------------------------------------------- */
 
 /* Numbers of a command, as texts. */

@@ -44,8 +44,10 @@ static uint32_t list_first(struct sluice_store *store, const struct sluice_limit
 uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *limit, struct sluice_bytes key,
                         sluice_ns now, struct sluice_holder *list, uint32_t room) {
 	uint32_t count;
-	if (store == NULL || store->owner == 0 || limit == NULL || !sl_rule_has(limit, SL_TAKES_LEASE))
+	if (store == NULL || limit == NULL || !sl_rule_has(limit, SL_TAKES_LEASE))
 		return 0;
+	if (store->owner == 0)
+		return SLUICE_HOLDERS_BUSY;
 	count = sl_store_leases(store, limit, key, now, list, room);
 	if (count == SLUICE_HOLDERS_BUSY)
 		return count;

@@ -1,6 +1,7 @@
 /* The limiter that the bindings share (bindings/common): stores by their names, limits by their texts, calls as words,
  * failures by kind, policies that are replaced. What is decided is held by the case list through the bindings. */
 #include "bindings/common/workspace.h"
+#include "store/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -255,6 +256,36 @@ static void test_leases(void **state) {
 		assert_int_equal(told.count, left);
 		sl_told_end(limiter, &told);
 	}
+	sl_limiter_close(limiter);
+}
+
+/* A forked process beyond the last place of its store. */
+static void test_without_a_place(void **state) {
+	(void)state;
+	struct sl_limiter *limiter = open_with("memory", "1MiB", "");
+	struct sluice_store *store = sl_limiter_store(limiter);
+	struct sl_told told;
+	struct sluice_holder *list;
+	uint32_t count, owner = store->owner;
+	uint64_t counters;
+	struct sluice_bytes key = sl_str("ann"), limit = sl_str("concurrency 3 lease 1h");
+	assert_true(ask(limiter, &told, (struct sl_asked){.operation = SL_OP_ACQUIRE, .cost = 1}, limit.data));
+	sl_told_end(limiter, &told);
+	store->owner = 0;
+	for (int i = 0; i < 3; i++) {
+		assert_false(i == 0   ? ask(limiter, &told, (struct sl_asked){.operation = SL_OP_PEEK, .cost = 1}, limit.data)
+		             : i == 1 ? sl_limiter_holders(limiter, key, limit, T, &list, &count, &failure)
+		                      : sl_limiter_counters(limiter, &counters, &failure));
+		assert_int_equal(failure.kind, SL_FAILED_FULL);
+	}
+	store->owner = owner;
+	assert_true(sl_limiter_holders(limiter, key, limit, T, &list, &count, &failure));
+	assert_int_equal(count, 1);
+	free(list);
+	assert_true(ask(limiter, &told, (struct sl_asked){.operation = SL_OP_CHECK, .cost = 1}, "sliding-log 5/3650d"));
+	sl_told_end(limiter, &told);
+	assert_true(sl_limiter_counters(limiter, &counters, &failure));
+	assert_int_equal(counters, 1); /* by the running clock the lease has ended */
 	sl_limiter_close(limiter);
 }
 
@@ -582,6 +613,7 @@ int main(void) {
 		cmocka_unit_test(test_limits_by_their_texts),
 		cmocka_unit_test(test_all_or_nothing_and_each),
 		cmocka_unit_test(test_leases),
+		cmocka_unit_test(test_without_a_place),
 		cmocka_unit_test(test_reservations),
 		cmocka_unit_test(test_a_reservation_whose_first_limit_has_its_own_key),
 		cmocka_unit_test(test_what_is_wrong),

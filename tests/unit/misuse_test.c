@@ -217,6 +217,23 @@ static void inspecting_needs_a_store_and_a_list(void **state) {
 	assert_int_equal(sluice_inspect(store, items, 1, START_NS, list), SLUICE_OK);
 }
 
+/* Who has no place in the store may not look; which is not to say that nobody holds anything. */
+static void listing_holders_needs_a_place(void **state) {
+	struct sluice_store *store = *state;
+	struct sluice_limit leases = ask_limit("concurrency 9 lease 1m"), other = ask_limit("9/1m");
+	struct sluice_holder list[2];
+	uint32_t owner = store->owner;
+	assert_int_equal(sluice_holders(NULL, &leases, sl_str("k"), START_NS, list, 2), 0);
+	assert_int_equal(sluice_holders(store, NULL, sl_str("k"), START_NS, list, 2), 0);
+	assert_int_equal(sluice_holders(store, &other, sl_str("k"), START_NS, list, 2), 0);
+	store->owner = 0;
+	assert_int_equal(sluice_holders(store, &leases, sl_str("k"), START_NS, list, 2), SLUICE_HOLDERS_BUSY);
+	assert_int_equal(sluice_holders(store, &leases, sl_str("k"), START_NS, NULL, 0), SLUICE_HOLDERS_BUSY);
+	assert_int_equal(sluice_holders(store, &other, sl_str("k"), START_NS, list, 2), 0);
+	store->owner = owner;
+	assert_int_equal(sluice_holders(store, &leases, sl_str("k"), START_NS, list, 2), 0);
+}
+
 /* Of what can't be asked nothing is told; of the same key that was shut out, it is. */
 static void how_a_key_stands_needs_terms(void **state) {
 	struct sluice_store *store = *state;
@@ -358,6 +375,7 @@ int main(void) {
 		TEST(a_long_id_is_refused),
 		TEST(quotas_of_keys_need_a_store_a_limit_and_a_key),
 		TEST(inspecting_needs_a_store_and_a_list),
+		TEST(listing_holders_needs_a_place),
 		TEST(how_a_key_stands_needs_terms),
 		cmocka_unit_test(each_wrong_field_of_a_limit_is_seen),
 		cmocka_unit_test(a_bucket_of_numbers_is_right_or_refused),

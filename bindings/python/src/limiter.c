@@ -335,15 +335,16 @@ static PyObject *limiter_holders(PyObject *self, PyObject *args) {
 /* How many counters the store has that count: it is walked for that. */
 static PyObject *limiter_counters(PyObject *self, PyObject *unused) {
 	struct limiter *l = self_of(self);
-	struct sluice_store_stats stats;
+	struct sl_failure failure;
+	uint64_t count;
 	(void)unused;
 	if (!enter(l))
 		return NULL;
 	PyThreadState *thread = PyEval_SaveThread();
-	sluice_store_stats(sl_limiter_store(l->limiter), &stats);
+	bool good = sl_limiter_counters(l->limiter, &count, &failure);
 	take_back(thread);
 	leave(l);
-	return PyLong_FromUnsignedLongLong(stats.slots_used - stats.slots_expired);
+	return good ? PyLong_FromUnsignedLongLong(count) : raise_failure(l->core, &failure);
 }
 
 static PyObject *limiter_close(PyObject *self, PyObject *unused) {
