@@ -84,40 +84,58 @@ static size_t print_quotas(const struct sluice_policy *policy) {
 	return shown;
 }
 
-/* How many problems the files of denials and of quotas have: they are read as at the policy's start. */
+/* How many problems the files of denials and of quotas have: read as at the policy's start, but all of them. */
 static size_t print_named(const char *path, struct sluice_policy *policy, bool warnings) {
-	struct sluice_problem problem;
 	const char *file;
-	if (sl_denied_files_read(policy, path, &file, &problem) && sl_quota_files_read(policy, path, &file, &problem))
-		return warnings ? print_quotas(policy) : 0;
-	return sl_cli_print_problems(stdout, file, &(struct sluice_problems){.list = &problem, .count = 1}, true);
+	size_t shown = 0;
+	for (uint32_t i = 0; i < sl_policy_denied_count(policy); i++) {
+		struct sluice_problem problem;
+		if (!sl_denied_file_read(policy, i, path, &file, &problem))
+			shown += sl_cli_print_problems(stdout, file, &(struct sluice_problems){.list = &problem, .count = 1}, true);
+	}
+	for (uint32_t i = 0; i < sl_policy_quotas_count(policy); i++) {
+		struct sl_report report = {0};
+		struct sluice_problems problems;
+		bool good = sl_quota_file_check(policy, i, path, &file, &report);
+		sl_report_move(&report, &problems);
+		shown += sl_cli_print_problems(stdout, file, &problems, true);
+		shown += !good && problems.count == 0; /* no memory to list them */
+		sluice_problems_free(&problems);
+	}
+	return shown == 0 && warnings ? print_quotas(policy) : shown;
 }
 
 /* What the files of envoyproxy/ratelimit say: printed as it comes. */
 struct envoy_lint {
-	bool warnings;
+	const struct sl_verb *verb;
+	bool warnings, unread; /* unread: what --envoy names can't be read, or a file of it */
 	size_t shown;
 };
 
 static void print_envoy(void *to, const char *file, const struct sluice_problems *problems) {
 	struct envoy_lint *lint = to;
+	if (problems->count == 1 && problems->list->line == 0) { /* no policy names it */
+		lint->unread = true;
+		(void)sl_cli_fail(lint->verb, "%s", problems->list->text);
+		return;
+	}
 	lint->shown += sl_cli_print_problems(stdout, file, problems, lint->warnings);
 }
 
-/* How many problems the files have that a policy names, printed. */
-static size_t lint_files(const char *path, struct sluice_policy *policy, bool warnings) {
-	struct envoy_lint lint = {.warnings = warnings};
-	bool good = sl_envoy_files_read(policy, path, print_envoy, &lint);
-	return good ? lint.shown : lint.shown + 1;
+/* How many problems the files of envoyproxy/ratelimit have that a policy names, printed. */
+static size_t lint_files(const char *path, struct sluice_policy *policy, struct envoy_lint *lint) {
+	bool good = sl_envoy_files_read(policy, path, print_envoy, lint);
+	return good ? lint->shown : lint->shown + 1;
 }
 
 static int lint_envoy(const struct sl_verb *verb, const char *config, bool errors_only) {
+	struct envoy_lint lint = {.verb = verb, .warnings = !errors_only};
 	struct sluice_policy *policy;
 	if (strlen(config) > SL_ENVOY_PATH_BYTES_MAX)
 		return sl_cli_misuse(verb, "--envoy takes a path of at most %d bytes", SL_ENVOY_PATH_BYTES_MAX);
 	if (sl_policy_envoy_alone(&policy, config) != SLUICE_OK)
 		return sl_cli_fail(verb, "%s: no memory to read it", config);
-	int status = lint_files(config, policy, !errors_only) == 0 ? SL_EXIT_FINE : SL_EXIT_DENIED;
+	int status = lint_files(config, policy, &lint) == 0 ? SL_EXIT_FINE : lint.unread ? SL_EXIT_FAILED : SL_EXIT_DENIED;
 	uint32_t files = sl_policy_envoy_files(policy), rules = sl_policy_envoy_count(policy);
 	if (status == SL_EXIT_FINE && rules == 0 && !errors_only) {
 		printf("%s:1:1: warning: there are no limits in %" PRIu32 " file%s: nobody is denied\n", config, files,
@@ -142,8 +160,11 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 	struct sluice_problems problems = {0};
 	sluice_err err = sluice_policy_load(&policy, sl_slice(yaml, len), &problems);
 	size_t shown = sl_cli_print_problems(stdout, file, &problems, !errors_only);
+	struct envoy_lint envoy = {.verb = verb, .warnings = !errors_only};
 	if (err == SLUICE_OK)
-		shown += print_named(file, policy, !errors_only) + lint_files(file, policy, !errors_only);
+		shown += print_named(file, policy, !errors_only);
+	if (err == SLUICE_OK)
+		shown += lint_files(file, policy, &envoy);
 	if (err == SLUICE_OK && !errors_only)
 		print_notes(file, policy);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;

@@ -20,23 +20,28 @@ static bool read_body(const char *path, char text[SL_DENIED_BYTES_MAX + 1], size
 	return false;
 }
 
+bool sl_denied_file_read(struct sluice_policy *policy, uint32_t number, const char *policy_file, const char **file,
+                         struct sluice_problem *problem) {
+	const struct sl_policy_denied *denied = sl_policy_denied_at(policy, number);
+	char text[SL_DENIED_BYTES_MAX + 1];
+	size_t len = 0;
+	*file = policy_file;
+	*problem = (struct sluice_problem){.line = denied->line, .column = denied->column};
+	if (!read_body(denied->file, text, &len, problem))
+		return false;
+	*file = denied->file;
+	if (!sl_template_check(sl_slice(text, len), (enum sl_denied_type)denied->type, problem))
+		return false;
+	if (sl_policy_denied_set(policy, number, sl_slice(text, len)))
+		return true;
+	snprintf(problem->text, sizeof problem->text, "no memory for it");
+	return false;
+}
+
 bool sl_denied_files_read(struct sluice_policy *policy, const char *policy_file, const char **file,
                           struct sluice_problem *problem) {
-	char text[SL_DENIED_BYTES_MAX + 1];
-	for (uint32_t i = 0; i < sl_policy_denied_count(policy); i++) {
-		const struct sl_policy_denied *denied = sl_policy_denied_at(policy, i);
-		size_t len = 0;
-		*file = policy_file;
-		*problem = (struct sluice_problem){.line = denied->line, .column = denied->column};
-		if (!read_body(denied->file, text, &len, problem))
+	for (uint32_t i = 0; i < sl_policy_denied_count(policy); i++)
+		if (!sl_denied_file_read(policy, i, policy_file, file, problem))
 			return false;
-		*file = denied->file;
-		if (!sl_template_check(sl_slice(text, len), (enum sl_denied_type)denied->type, problem))
-			return false;
-		if (!sl_policy_denied_set(policy, i, sl_slice(text, len))) {
-			snprintf(problem->text, sizeof problem->text, "no memory for it");
-			return false;
-		}
-	}
 	return true;
 }

@@ -12,4 +12,8 @@
 SLUICE_MUST_USE bool sl_denied_files_read(struct sluice_policy *policy, const char *policy_file, const char **file,
                                           struct sluice_problem *problem);
 
+/* The same of one of them, `number` below sl_policy_denied_count(). */
+SLUICE_MUST_USE bool sl_denied_file_read(struct sluice_policy *policy, uint32_t number, const char *policy_file,
+                                         const char **file, struct sluice_problem *problem);
+
 #endif

@@ -3,6 +3,7 @@
 #include "hosts/files/quota_files.h"
 
 #include "os/file.h"
+#include "policy/quotas.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,30 +27,41 @@ static bool read_text(const char *path, char *text, size_t *len, struct sluice_p
 	return false;
 }
 
-static bool read_all(struct sluice_policy *policy, const char *policy_file, char *text, const char **file,
-                     struct sluice_problem *problem) {
-	for (uint32_t i = 0; i < sl_policy_quotas_count(policy); i++) {
-		const struct sl_policy_quotas *quotas = sl_policy_quotas_at(policy, i);
-		size_t len = 0;
-		*file = policy_file;
-		*problem = (struct sluice_problem){.line = quotas->line, .column = quotas->column};
-		if (!read_text(quotas->file, text, &len, problem))
-			return false;
-		*file = quotas->file;
-		if (!sl_policy_quotas_set(policy, i, sl_slice(text, len), problem))
-			return false;
+/* One file. `report`: gets all mistakes of its lines; NULL: the first is *problem. */
+static bool read_one(struct sluice_policy *policy, uint32_t number, const char *policy_file, char *text,
+                     const char **file, struct sluice_problem *problem, struct sl_report *report) {
+	const struct sl_policy_quotas *quotas = sl_policy_quotas_at(policy, number);
+	size_t len = 0;
+	*file = policy_file;
+	*problem = (struct sluice_problem){.line = quotas->line, .column = quotas->column};
+	if (text == NULL)
+		snprintf(problem->text, sizeof problem->text, "no memory for the overrides");
+	if (text == NULL || !read_text(quotas->file, text, &len, problem)) {
+		if (report != NULL)
+			sl_report_error(report, (struct sl_position){problem->line, problem->column}, "%s", problem->text);
+		return false;
 	}
-	return true;
+	*file = quotas->file;
+	return report != NULL ? sl_policy_quotas_check(policy, number, sl_slice(text, len), report)
+	                      : sl_policy_quotas_set(policy, number, sl_slice(text, len), problem);
 }
 
 bool sl_quota_files_read(struct sluice_policy *policy, const char *policy_file, const char **file,
                          struct sluice_problem *problem) {
-	*file = policy_file;
-	*problem = (struct sluice_problem){.line = 1, .column = 1, .text = "no memory for the overrides"};
-	if (sl_policy_quotas_count(policy) == 0)
-		return true;
+	uint32_t count = sl_policy_quotas_count(policy);
+	char *text = count != 0 ? malloc(ROOM) : NULL;
+	bool good = true;
+	for (uint32_t i = 0; i < count && good; i++)
+		good = read_one(policy, i, policy_file, text, file, problem, NULL);
+	free(text);
+	return good;
+}
+
+bool sl_quota_file_check(struct sluice_policy *policy, uint32_t number, const char *policy_file, const char **file,
+                         struct sl_report *report) {
+	struct sluice_problem first;
 	char *text = malloc(ROOM);
-	bool good = text != NULL && read_all(policy, policy_file, text, file, problem);
+	bool good = read_one(policy, number, policy_file, text, file, &first, report);
 	free(text);
 	return good;
 }

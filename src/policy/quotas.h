@@ -25,6 +25,10 @@ struct sl_quota {
  * of memory. */
 bool sl_quotas_find(const struct sl_quotas *quotas, struct sluice_bytes key, struct sl_quota *quota);
 
+/* As sl_policy_quotas_set(), for somebody who wants to know all mistakes of the file: `report` gets them. */
+SLUICE_MUST_USE bool sl_policy_quotas_check(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text,
+                                            struct sl_report *report);
+
 /* Tells of the lines of a file of quotas that do nothing: their keys are excluded by the limit's own `when`, or would
  * have the same without them. `report` gets a warning of each of the first SL_QUOTAS_WARNINGS_MAX, with its place in
  * the file, and one that counts the others. The file was read (sl_policy_quotas_set()). O(lines x overrides), within

@@ -1,5 +1,5 @@
 /* Reading a file of quotas of single keys: line by line into rows, and at the end by hash into slots. The first mistake
- * ends it, with its place; nothing of the file counts then.
+ * ends it, with its place, unless somebody wants to know them all; nothing of the file counts then.
  *
  * As in index.c a key of the hash under which the slots crowd is given up for the next: names may be what strangers
  * chose when they signed up.
@@ -21,7 +21,8 @@ struct reader {
 	struct sluice_policy *policy;
 	const struct sl_ruleset_limit *limit;
 	struct sl_quotas *quotas;
-	struct sluice_problem *problem;
+	struct sluice_problem *problem; /* the last */
+	struct sl_report *report;       /* of all; NULL: the first one ends it */
 	uint32_t limit_count, line;
 	const char *notations[LIMITS_MAX]; /* of each limit, as it was written */
 	uint16_t by_notation[LIMIT_SLOTS]; /* limits by the hash of that; 0: free, else one more than its number */
@@ -33,7 +34,14 @@ static bool fail(struct reader *reader, size_t column, const char *text) {
 	reader->problem->line = reader->line;
 	reader->problem->column = (uint32_t)column + 1;
 	snprintf(reader->problem->text, sizeof reader->problem->text, "%.240s", text);
+	if (reader->report != NULL)
+		sl_report_error(reader->report, (struct sl_position){reader->line, (uint32_t)column + 1}, "%.240s", text);
 	return false;
+}
+
+/* After a mistake: is there more to be told? */
+static bool goes_on(const struct reader *reader) {
+	return reader->report != NULL && !reader->policy->pool.failed && !sl_report_is_full(reader->report);
 }
 
 /* Takes a field that begins at `*at`, which moves past it; `memory` is for one with quotes. False: it is none. */
@@ -182,6 +190,7 @@ static bool says_nothing(struct sluice_bytes line, uint32_t number) {
 
 static bool read_lines(struct reader *reader, struct sluice_bytes text) {
 	const size_t mark = sl_source_mark(text); /* spreadsheets write one */
+	bool good = true;
 	if (mark != 0)
 		text = sl_slice((const char *)text.data + mark, text.len - mark);
 	while (text.len != 0) {
@@ -191,15 +200,19 @@ static bool read_lines(struct reader *reader, struct sluice_bytes text) {
 			continue;
 		if (reader->quotas->count == SL_QUOTAS_MAX)
 			return fail(reader, 0, "expected at most 1000000 keys in a file");
-		if (!add_line(reader, line))
-			return false;
+		if (add_line(reader, line))
+			continue;
+		good = false;
+		if (!goes_on(reader))
+			break;
 	}
-	return true;
+	return good;
 }
 
 /* Fills the slots; false where they crowd, or a key is there twice. */
 static bool fill(struct reader *reader, bool *crowded) {
 	struct sl_quotas *quotas = reader->quotas;
+	bool good = true;
 	*crowded = false;
 	for (uint32_t i = 0; i < quotas->count; i++) {
 		const struct sl_quota_row *row = &quotas->rows[i];
@@ -210,12 +223,15 @@ static bool fill(struct reader *reader, bool *crowded) {
 			char text[128];
 			reader->line = row->line;
 			snprintf(text, sizeof text, "duplicate key: line %u has it", quotas->rows[quotas->slots[slot].row].line);
-			return fail(reader, 0, text);
+			good = fail(reader, 0, text);
+			if (!goes_on(reader))
+				break;
+			continue;
 		}
 		quotas->slots[slot] = (struct sl_quota_slot){sl_quotas_tag(hash), i};
 		*crowded = *crowded || probes > PROBES_MAX;
 	}
-	return true;
+	return good;
 }
 
 static uint32_t count_lines(struct sluice_bytes text) {
@@ -239,8 +255,8 @@ static bool take_memory(struct reader *reader, struct sluice_bytes text) {
 	return !pool->failed;
 }
 
-bool sl_policy_quotas_set(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text,
-                          struct sluice_problem *problem) {
+static bool set(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text, struct sl_report *report,
+                struct sluice_problem *problem) {
 	SL_ASSERT(number < policy->quotas_count);
 	struct sl_pool scratch = {0};
 	struct reader *reader = sl_pool_take(&scratch, 1, sizeof *reader);
@@ -249,10 +265,13 @@ bool sl_policy_quotas_set(struct sluice_policy *policy, uint32_t number, struct 
 	bool crowded = true, good = false;
 	*problem = (struct sluice_problem){.line = 1, .column = 1, .text = "no memory for it"};
 	if (reader != NULL && quotas != NULL) {
-		*reader = (struct reader){.policy = policy, .limit = limit, .quotas = quotas, .problem = problem};
+		*reader = (struct reader){
+			.policy = policy, .limit = limit, .quotas = quotas, .problem = problem, .report = report};
 		quotas->file = policy->quotas[number].file;
 		quotas->key[0] = 1;
 		good = take_memory(reader, text) && read_lines(reader, text);
+		if (!good && goes_on(reader))
+			(void)fill(reader, &crowded); /* for keys that are there twice */
 		for (; good && crowded && quotas->key[0] <= KEYS_MAX; quotas->key[0] += crowded) {
 			memset(quotas->slots, 0, ((size_t)quotas->mask + 1) * sizeof *quotas->slots);
 			good = fill(reader, &crowded);
@@ -265,6 +284,20 @@ bool sl_policy_quotas_set(struct sluice_policy *policy, uint32_t number, struct 
 	limit->quotas = quotas;
 	limit->shown.quota_count = quotas->count;
 	return true;
+}
+
+bool sl_policy_quotas_set(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text,
+                          struct sluice_problem *problem) {
+	return set(policy, number, text, NULL, problem);
+}
+
+bool sl_policy_quotas_check(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text,
+                            struct sl_report *report) {
+	struct sluice_problem last;
+	bool good = set(policy, number, text, report, &last);
+	if (!good && report->error_count == 0)
+		sl_report_error(report, (struct sl_position){last.line, last.column}, "%s", last.text);
+	return good;
 }
 
 uint32_t sl_policy_quotas_count(const struct sluice_policy *policy) {

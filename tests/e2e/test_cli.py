@@ -659,6 +659,32 @@ def test_lint(sluice, tmp_path):
         assert (status, out) == (2, "") and "/dev/zero: it is not a regular file" in err
 
 
+def test_lint_of_what_can_not_be_read(sluice, tmp_path):
+    status, out, err = sluice("lint", "--envoy", "nodir")
+    assert (status, out, err) == (2, "", "sluice lint: can't read nodir: No such file or directory\n")
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "dir" / "a.yaml").symlink_to("nowhere")
+    (tmp_path / "dir" / "b.yaml").write_text("domain: d\ndescriptors: [{key: k, rate_limit: {unit: x}}]\n")
+    status, out, err = sluice("lint", "--envoy", "dir")
+    assert status == 2 and "can't read dir/a.yaml" in err and "b.yaml:" in out
+    (tmp_path / "p.yaml").write_text("limits: []\nenvoy: {config: nodir}\n")
+    status, out, err = sluice("lint", "p.yaml")
+    assert (status, err) == (1, "") and re.search(r"^p\.yaml:2:\d+: error: can't read nodir", out)
+
+
+def test_lint_tells_all_mistakes_of_all_files(sluice, tmp_path):
+    (tmp_path / "a.csv").write_text("ann,5/1x\nbob,5/1m\n,5/1m\nbob,6/1m\nbob,7/1m\n")
+    (tmp_path / "b.csv").write_text("carl,5/2h\n")
+    (tmp_path / "d.json").write_text("{")
+    (tmp_path / "p.yaml").write_text(
+        "denied: {body: d.json, type: application/json}\nlimits:\n" + "".join(
+            f"  - {{name: {x}, key: user, limit: 9/1m, overrides-from: {x}.csv}}\n" for x in "abc"))
+    status, out, err = sluice("lint", "p.yaml", "--errors-only")
+    assert (status, err) == (1, "")
+    assert [line.split(": ")[0] for line in out.splitlines()] == [
+        "d.json:1:1", "a.csv:1:8", "a.csv:3:1", "a.csv:4:1", "a.csv:5:1", "b.csv:1:6", "p.yaml:5:55"], out
+
+
 def test_lint_warnings_are_findings(sluice):
     status, out, err = sluice("lint", "-", stdin=b"limits: [{name: a, key: plan, limit: 1/1s}]\n")
     assert (status, err) == (1, "") and re.match(r"<stdin>:1:\d+: warning: .*plan", out)
