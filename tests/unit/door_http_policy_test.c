@@ -146,6 +146,36 @@ static void test_never_is_minus_one(void **state) {
 	answer_free(&answer);
 }
 
+/* What a request costs, where all limits say the same. */
+static void test_an_inspection_has_the_limits_cost(void **state) {
+	static const struct {
+		const char *yaml;
+		json_int_t first, last;
+	} policies[] = {
+		{"limits: [{name: a, key: user, limit: fixed-window 10/1h, cost: 5}]\n", 5, 5},
+		{"limits: [{name: a, key: user, limit: 10/1h, cost: 5}, {name: b, key: user, limit: 20/1h, cost: 5}]\n", 5, 5},
+		{"limits: [{name: a, key: user, limit: 10/1h, cost: 5}, {name: b, key: user, limit: 20/1h}]\n", 5, 1},
+		{"limits: [{name: a, key: user, limit: 10/1h}, {name: b, key: user, limit: 20/1h, cost: 5}]\n", 1, 5},
+		{"limits: [{name: a, key: user, limit: 10/1h}]\n", 1, 1},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+		use_policy(policies[i].yaml);
+		struct answer answer = get("/v1/inspect?user=alice");
+		json_t *limits = json_object_get(answer.json, "limits");
+		assert_int_equal(number_of(json_array_get(limits, 0), "cost"), policies[i].first);
+		assert_int_equal(number_of(json_array_get(limits, json_array_size(limits) - 1), "cost"), policies[i].last);
+		answer_free(&answer);
+	}
+	use_policy(policies[0].yaml);
+	for (int i = 0; i < 2; i++)
+		post_for_status("/v1/admit", "{\"attributes\":{\"user\":\"bob\"}}", 200);
+	struct answer answer = get("/v1/inspect?user=bob");
+	assert_true(json_is_false(json_object_get(limit_of(&answer, 0), "allowed")));
+	assert_int_equal(number_of(limit_of(&answer, 0), "retry_after_ms"), 3600000);
+	answer_free(&answer);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_named, teardown)
 	const struct CMUnitTest tests[] = {
@@ -155,6 +185,7 @@ int main(void) {
 		TEST(test_names_that_are_none),
 		TEST(test_explanations),
 		TEST(test_never_is_minus_one),
+		TEST(test_an_inspection_has_the_limits_cost),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -326,9 +326,11 @@ static void inspect_attributes(struct sl_http_exchange *exchange, const struct s
 	struct admitting a = {.exchange = exchange, .ask = ask};
 	if (!prepare(&a))
 		return;
+	/* where all limits say one cost it is the call's; a cost of nothing is admitted by all, which is no answer */
+	const uint32_t cost = a.question.call.cost != 0 ? a.question.call.cost : 1;
 	for (uint32_t i = 0; i < a.match.count; i++)
 		if (a.question.items[i].cost == 0)
-			a.question.items[i].cost = 1;
+			a.question.items[i].cost = cost;
 	sl_http_reply_why(exchange, ask, &a.match, a.question.items);
 }
 
