@@ -1,6 +1,7 @@
 """Quotas of keys' own at run time: through the door of one server, decided by at all doors of all that share its store,
 and still there after a restart where the store is a file."""
 
+import hmac
 import os
 import re
 import subprocess
@@ -114,6 +115,24 @@ def test_a_key_that_no_request_has_is_set_and_warned_of(server):
         says % "ann" + "expected the key of a request, such as user=alice",
         says % "user=eve" + "the limit's own `when` excludes this key",
         says % "plan=pro" + "expected the key of a request, such as user=alice"]
+
+
+@pytest.mark.parametrize("keys, shown", [
+    ("keys: clear", "user=alice"), ("keys: cut", "user=al*"),
+    ("keys: hash, keys-secret: 0123456789abcdef",
+     "hmac:" + hmac.new(b"0123456789abcdef", b"user=alice", "sha256").hexdigest()[:16])])
+def test_the_log_shows_keys_as_the_policy_says(server, keys, shown):
+    one = server(f"log: {{{keys}}}\nlimits: [{{name: a, key: user, when: {{user: bob}}, limit: 5/1h}}]\n")
+    with one.resp() as r:
+        assert r.call("SLUICE.OVERRIDE", "SET", "policy:a", "user=alice", "9/1h") == b"OK"
+        assert r.call("SLUICE.OVERRIDE", "DEL", "policy:a", "user=alice") == 1
+        assert r.call("SLUICE.OVERRIDE", "SET", "5/1h", "user=alice", "9/1h") == b"OK"
+    one.stop()
+    lines = [line.partition("override ")[2] for line in one.stderr.text().splitlines() if "override " in line]
+    assert lines == [f"set: limit 'a' key '{shown}' sliding-window 9/1h by default",
+                     f"set: limit 'a' key '{shown}': never used: the limit's own `when` excludes this key",
+                     f"deleted: limit 'a' key '{shown}' by default",
+                     f"set: limit '5/1h' key '{shown}' sliding-window 9/1h by default"]
 
 
 def test_a_key_is_written_as_it_is_or_as_it_is_shown(server):

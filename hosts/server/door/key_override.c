@@ -7,6 +7,7 @@
 #include "hosts/server/door/call_outcome.h"
 #include "hosts/server/door/override_ask.h"
 #include "hosts/server/door/pending.h"
+#include "hosts/server/watch/key_shown.h"
 #include "hosts/server/watch/log.h"
 #include "proto/command.h"
 #include "store/store.h"
@@ -77,10 +78,17 @@ static void count(const struct sl_door_context *context, struct sl_override_chan
 		sl_count(&context->stats->events[changer.transport][event], 1);
 }
 
+/* The key in the form that logs have. */
+static struct sl_shown key_shown(const struct sluice_policy *policy, const struct sl_override_target *target) {
+	char memory[2 * SLUICE_KEY_BYTES_MAX];
+	return sl_shown(sl_key_shown(&sl_policy_settings(policy)->log, target->key, memory));
+}
+
 /* Who did it, for whoever reads the log. */
-static void tell(const char *what, const struct sl_override_target *target, const char *quota, const char *user) {
+static void tell(const struct sluice_policy *policy, const char *what, const struct sl_override_target *target,
+                 const char *quota, const char *user) {
 	sl_log(SL_LOG_INFO, "override %s: limit %s key %s%s%s by %s", what, sl_shown(target->name).text,
-	       sl_shown(target->key).text, quota[0] != '\0' ? " " : "", quota, user[0] != '\0' ? user : "anybody");
+	       key_shown(policy, target).text, quota[0] != '\0' ? " " : "", quota, user[0] != '\0' ? user : "anybody");
 }
 
 /* Says so where no request that the policy matches has such a key: then only calls that name the limit and the key
@@ -97,7 +105,7 @@ static void warn(const struct sluice_policy *policy, const struct sl_override_ta
 	                      : NULL;
 	if (why != NULL)
 		sl_log(SL_LOG_WARNING, "override set: limit %s key %s: never used: %s", sl_shown(target->name).text,
-		       sl_shown(target->key).text, why);
+		       key_shown(policy, target).text, why);
 }
 
 /* Asks the nodes of Redis. SL_E_WAITS; or what it came to, with *told what is told until sl_pending_settle(). */
@@ -187,7 +195,7 @@ sluice_err sl_override_set(struct sl_door_context *context, const struct sl_over
 		return err;
 	count(context, changer, SL_EVENT_OVERRIDE_SET);
 	sluice_limit_print(&own->limit, text);
-	tell("set", target, text, changer.user);
+	tell(context->policy, "set", target, text, changer.user);
 	warn(context->policy, target);
 	return SLUICE_OK;
 }
@@ -231,7 +239,7 @@ sluice_err sl_override_delete(struct sl_door_context *context, const struct sl_o
 	}
 	if (*gone != 0) {
 		count(context, changer, SL_EVENT_OVERRIDE_DELETED);
-		tell("deleted", target, "", changer.user);
+		tell(context->policy, "deleted", target, "", changer.user);
 	}
 	return SLUICE_OK;
 }
