@@ -28,10 +28,25 @@ int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns 
 	return wall_in(call, key, ahead, SL_MS_NS);
 }
 
+/* How long a counter of a quota of 0 may differ from none: as it stands, if no reservation is returned. */
+static __attribute__((noinline)) sluice_ns life_of_none(const struct slr_call *call, struct slr_part *m) {
+	const struct sluice_limit *limit = m->cell.limit;
+	const struct sl_ledger ledger = m->ledger;
+	struct sluice_decision left;
+	struct sluice_limit wide;
+	m->cell.limit = sl_rule_lasting(limit, &wide);
+	m->ledger.count = m->returned;
+	slr_part_judge(call, m, 0, false, &left);
+	m->ledger = ledger;
+	m->cell.limit = limit;
+	return sl_step_life(limit, &left);
+}
+
 /* The wall time at which a counter equals none that is charged as `decision` says, and holds nothing; `end`: of a hold
  * that is being placed, or 0. */
-static int64_t until_of(const struct slr_call *call, const struct slr_part *m, sluice_ns end) {
-	int64_t until_ms = wall_in(call, m->key, m->clock - call->asked.now, sl_step_life(m->cell.limit, m->cell.decision));
+static int64_t until_of(const struct slr_call *call, struct slr_part *m, sluice_ns end) {
+	sluice_ns life = m->cell.limit->quota != 0 ? sl_step_life(m->cell.limit, m->cell.decision) : life_of_none(call, m);
+	int64_t until_ms = wall_in(call, m->key, m->clock - call->asked.now, life);
 	if (m->holds != NULL && m->holds->count > m->ended)
 		end = sl_max(end, m->holds->list[m->holds->count - 1].end);
 	int64_t end_ms = end <= m->clock ? 0 : wall_in(call, m->key, end - call->asked.now, SL_MS_NS);

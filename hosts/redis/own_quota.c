@@ -114,11 +114,12 @@ static int64_t lived_until(const struct slr_counter *counter, const struct sluic
                            int64_t wall_ms) {
 	const struct slr_holds *holds = slr_counter_holds(counter);
 	struct sluice_decision decision;
+	struct sluice_limit wide;
 	struct sl_counter step;
 	sluice_ns last = holds != NULL ? holds->list[holds->count - 1].end : 0, ahead;
 	slr_counter_load(counter, &step);
 	ahead = sl_step_instant(limit, &step, now) - now;
-	sl_step(limit, &step, now, 0, false, &decision);
+	sl_step(sl_rule_lasting(limit, &wide), &step, now, 0, false, &decision);
 	ahead += sl_step_life(limit, &decision);
 	return wall_of(wall_ms, last > now ? ahead + (last - now) + limit->window_ns : ahead);
 }

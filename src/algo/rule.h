@@ -167,4 +167,13 @@ static inline bool sl_identity_accompanies(struct sl_identity companion, uint32_
 bool sl_identity_widest(struct sl_identity identity, struct sluice_limit *limit);
 struct sluice_limit sl_rule_widened(const struct sluice_limit *limit);
 
+/* The limit whose decisions tell how long a counter is to be kept: `limit` itself; but of a quota of 0, to which
+ * nothing is ever back, `*wide`, which becomes the widened one. */
+static inline const struct sluice_limit *sl_rule_lasting(const struct sluice_limit *limit, struct sluice_limit *wide) {
+	if (__builtin_expect(limit->quota != 0, 1))
+		return limit;
+	*wide = sl_rule_widened(limit);
+	return wide;
+}
+
 #endif

@@ -436,6 +436,8 @@ static sluice_ns publish_counter(struct sluice_store *store, struct part *m, slu
                                  const struct sl_correction *list, uint32_t count) {
 	bool keeps_block = sl_rule_has(m->cell.limit, SL_HAS_BLOCK);
 	uint32_t old = keeps_block && !m->remembered ? (uint32_t)m->cell.counter.state.w[1] : 0;
+	struct sluice_limit wide;
+	const struct sluice_limit *lasting = sl_rule_lasting(m->cell.limit, &wide);
 	struct sluice_decision left;
 	struct sl_counter copy;
 	sluice_ns end;
@@ -444,8 +446,12 @@ static sluice_ns publish_counter(struct sluice_store *store, struct part *m, slu
 	if (keeps_block)
 		m->cell.counter.state.w[1] = m->cell.counter.state.w[1] >> 32 << 32 | (uses ? m->block : old);
 	copy = m->cell.counter;
-	sl_step(m->cell.limit, &copy, now, 0, false, &left);
+	sl_step(lasting, &copy, now, 0, false, &left);
 	end = ns_add(sl_step_instant(m->cell.limit, &copy, now), as_told(m, sl_step_life(m->cell.limit, &left)));
+	if (lasting != m->cell.limit) { /* all of it is used, whatever it may become */
+		left.quota = 1;
+		left.remaining = 0;
+	}
 	if (keeps_block && uses)
 		sl_block_own(store, m->block, m->slot);
 	sl_blocks_save_slot(store, m->slot);

@@ -2,6 +2,7 @@
  * stays of them when counters go, and how many there may be. */
 #include "store/blocks.h"
 #include "store/scan.h"
+#include "store/use.h"
 #include "store/walk.h"
 #include "tests/unit/ask.h"
 
@@ -168,6 +169,32 @@ static void what_was_spent_stays_spent(void **state) {
 	assert_true(!a.d.allowed && a.d.quota == 20);
 	assert_int_equal(forget(*state, 0, "100/1m"), SLUICE_OK);
 	assert_false(ASK(*state, SLUICE_CHARGE, 0, 1, .lines = {{"100/1m"}}).d.allowed);
+}
+
+/* Under a quota of 0 nothing is ever back; but what is committed then is spent when the quota is another. */
+static void what_was_spent_outlives_a_quota_of_0(void **state) {
+	static const char *const rows[][2] = {
+		{"10/1h", "0/1h"},
+		{"fixed-window 10/1h", "fixed-window 0/1h"},
+		{"sliding-log 10/1h", "sliding-log 0/1h"},
+		{"sliding-buckets 10/1h precision 1m", "sliding-buckets 0/1h precision 1m"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_store *s = ask_store(2);
+		struct sl_page_figures figures = {.used = 0};
+		assert_true(ASK(s, SLUICE_RESERVE, 0, 5, "r", 60 * S, .lines = {{rows[i][0]}}).d.allowed);
+		assert_true(ASK(s, SLUICE_CHARGE, 0, 3, .lines = {{rows[i][0]}}).d.allowed);
+		assert_int_equal(set(s, 0, rows[i][0], rows[i][1], 0), SLUICE_OK);
+		assert_int_equal(ASK(s, SLUICE_COMMIT, 0, 4, "r", .lines = {{rows[i][0]}}).found, 1);
+		assert_int_equal(forget(s, 0, rows[i][0]), SLUICE_OK);
+		for (struct sl_walk walk = {.store = s}; sl_walk_next(&walk);)
+			(void)sl_store_scan(s, walk.page, START_NS + (sluice_ns)600 * S * ASK_MS, &figures, NULL, NULL);
+		assert_int_equal(figures.used - figures.expired, 1);
+		assert_int_equal(figures.uses[SL_USE_ALL], 1); /* of what quota it is used is not known: it is the last to go */
+		assert_int_equal(ask_peek(s, 600 * S, rows[i][0]).remaining, 3);
+		sluice_store_close(s);
+	}
+	(void)state;
 }
 
 static void other_keys_and_counters_have_their_limits(void **state) {
@@ -468,6 +495,7 @@ int main(void) {
 		TEST(a_named_bucket_may_have_another_rate),
 		TEST(it_ends_by_itself_to_the_millisecond),
 		TEST(what_was_spent_stays_spent),
+		TEST(what_was_spent_outlives_a_quota_of_0),
 		TEST(other_keys_and_counters_have_their_limits),
 		TEST(unlimited_counts_nothing_and_lets_old_things_end),
 		TEST(it_stays_when_its_counter_goes),

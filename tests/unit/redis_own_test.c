@@ -91,6 +91,70 @@ static void test_a_slice_under_a_lowered_quota(void **state) {
 	slr_value_free(call.keys[0].value);
 }
 
+static void put_none(slr_value *value, const struct sluice_limit *limit, const char *none) {
+	struct sluice_limit own = redis_limit(none);
+	slr_own_put(value, sl_identity_of(limit), &own, SLUICE_NEVER, sl_str(""));
+}
+
+/* That a call keeps its key, and each counter in it, for an hour at least. */
+static void assert_kept(const struct slr_call *call) {
+	const int64_t until_ms = redis_wall_ms() + 3600000;
+	struct slr_counter scratch;
+	assert_true(call->keys[0].changed && call->keys[0].expire_ms >= until_ms);
+	for (uint32_t i = 0; i < slr_value_count(call->keys[0].value); i++) {
+		const struct slr_counter *counter = slr_value_at(call->keys[0].value, i, &scratch);
+		assert_true(sl_identity_is_companion(counter->identity) ||
+		            slr_value_until(call->keys[0].value, i) >= until_ms);
+	}
+}
+
+/* What is left of a quota of 10 when that of 0 is forgotten. */
+static void assert_left(slr_value value, const struct sluice_limit *limit, uint32_t left) {
+	assert_true(slr_value_remove(&value, slr_companion_of(SLR_COMPANION_OVERRIDE, sl_identity_of(limit))));
+	assert_int_equal(peek(value, limit, NOW, 0).remaining, left);
+	slr_value_free(value);
+}
+
+/* Under a quota of 0 nothing is ever back; but what is charged, committed or still held then is spent when the quota is
+ * another: the counter is kept as long as under any. An hour begins at REDIS_NOW. */
+static void test_what_was_spent_outlives_a_quota_of_0(void **state) {
+	static const char *const rows[][2] = {
+		{"10/1h", "0/1h"},
+		{"fixed-window 10/1h", "fixed-window 0/1h"},
+		{"sliding-log 10/1h", "sliding-log 0/1h"},
+		{"sliding-buckets 10/1h precision 1m", "sliding-buckets 0/1h precision 1m"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const struct sluice_limit limit = redis_limit(rows[i][0]);
+		/* a slice that is settled */
+		struct slr_call call = lease(0, &limit, 0, 4);
+		put_none(&call.keys[0].value, &limit, rows[i][1]);
+		call = lease(call.keys[0].value, &limit, 4, 0);
+		assert_kept(&call);
+		assert_left(call.keys[0].value, &limit, 6);
+		/* a hold that is cancelled, of what was spent before; and beside a slice, which is charged when it ends */
+		for (uint32_t slice = 0; slice < 2; slice++) {
+			slr_value value = 0;
+			(void)redis_do(slice != 0 ? SL_OP_LEASE : SL_OP_CHECK, &value, &limit, 0, 5, slice);
+			(void)redis_do(SL_OP_HOLD, &value, &limit, 0, 2, 9);
+			put_none(&value, &limit, rows[i][1]);
+			call = redis_do(SL_OP_CANCEL, &value, &limit, 0, 0, 9);
+			assert_int_equal(call.asked.forgotten, 1);
+			assert_kept(&call);
+			assert_left(value, &limit, 5);
+		}
+		/* a reservation that is committed */
+		slr_value value = 0;
+		(void)redis_do(SL_OP_RESERVE, &value, &limit, 0, 5, 9);
+		put_none(&value, &limit, rows[i][1]);
+		call = redis_do(SL_OP_COMMIT, &value, &limit, 0, 4, 9);
+		assert_int_equal(call.asked.found, 1);
+		assert_kept(&call);
+		assert_left(value, &limit, 6);
+	}
+}
+
 /* A key lives as long as the longest-lived thing in it; one that does not end has it live for good. */
 static void test_how_long_a_key_lives(void **state) {
 	struct sluice_limit limit = redis_limit("5/1m"), other = redis_limit("fixed-window 5/1h");
@@ -116,6 +180,11 @@ static void test_how_long_a_key_lives(void **state) {
 	assert_true(slr_own_expiry(value, &limit, NOW, wall, -1) > wall + 3659 * 24 * hour);
 	slr_strikes_put(&value, sl_identity_of(&limit), &strikes, wall + 2 * hour);
 	assert_int_equal(slr_own_expiry(value, &limit, NOW, wall, -1), wall + 2 * hour);
+	/* how much the limit that asks admits has no part in it */
+	const struct sluice_limit none = redis_limit("0/1m");
+	slr_value_keep(value, sl_identity_of(&limit), SLR_UNTIL_UNKNOWN);
+	slr_value_remove(&value, slr_companion_of(SLR_COMPANION_STRIKES, sl_identity_of(&limit)));
+	assert_in_range(slr_own_expiry(value, &none, NOW, wall, -1), wall + 60000, wall + 121000);
 	slr_own_put(&value, sl_identity_of(&other), &own, SLUICE_NEVER, sl_str(""));
 	assert_int_equal(slr_own_expiry(value, &limit, NOW, wall, wall + hour), -1);
 	slr_value_free(value);
@@ -211,6 +280,7 @@ int main(void) {
 		cmocka_unit_test(test_a_quota_of_a_key_ends),
 		cmocka_unit_test(test_slices_of_a_key_without_limit),
 		cmocka_unit_test(test_a_slice_under_a_lowered_quota),
+		cmocka_unit_test(test_what_was_spent_outlives_a_quota_of_0),
 		cmocka_unit_test(test_how_long_a_key_lives),
 		cmocka_unit_test(test_only_values_with_one_are_of_version_5),
 		cmocka_unit_test(test_damaged_ones_are_refused),
