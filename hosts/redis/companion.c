@@ -28,8 +28,7 @@ struct sl_contents slr_contents_of(slr_value value, struct sl_identity counter) 
 /* Contents that have room for what is about to be bundled. A value of as many counters as may be has none: then the
  * ledger is not bundled. */
 static struct sl_contents with_contents(slr_value *value, struct sl_identity counter, const struct sluice_limit *limit,
-                                        const struct sl_ledger *ledger, const struct sl_reservation *added,
-                                        int64_t until_ms) {
+                                        const struct sl_ledger *ledger, const struct sl_reservation *added) {
 	struct sl_contents contents = slr_contents_of(*value, counter), more = {.memory = NULL};
 	uint32_t bundled = sl_ledger_bundled(limit->algorithm, ledger);
 	struct slr_counter *companion;
@@ -43,7 +42,7 @@ static struct sl_contents with_contents(slr_value *value, struct sl_identity cou
 	more.memory = slr_block_take(more.bytes);
 	sl_contents_format(limit, &more, bundled != 0 ? &contents : NULL, ledger,
 	                   added->id ^ added->instant ^ (uintptr_t)more.memory);
-	companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_CONTENTS, counter), until_ms);
+	companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_CONTENTS, counter), SLR_UNTIL_UNKNOWN);
 	slr_counter_set_block(companion, more.memory, more.bytes);
 	return more;
 }
@@ -71,11 +70,13 @@ bool slr_ledger_add(slr_value *value, struct sl_identity counter, const struct s
 	struct slr_counter *companion;
 	if (sl_ledger_open(limit->algorithm, &ledger) >= SL_LEDGER_MAX)
 		return false;
-	contents = with_contents(value, counter, limit, &ledger, reservation, until_ms);
-	companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_LEDGER, counter), until_ms);
+	contents = with_contents(value, counter, limit, &ledger, reservation);
+	companion = slr_value_gather(value, slr_companion_of(SLR_COMPANION_LEDGER, counter), &until_ms);
 	list = with_room(companion, ledger.count);
 	sl_bundle_add(limit, rate, list, &ledger.count, reservation, &contents);
 	slr_companion_set_used(&companion->state, ledger.count);
+	if (contents.memory != NULL)
+		slr_value_keep(*value, slr_companion_of(SLR_COMPANION_CONTENTS, counter), until_ms);
 	return true;
 }
 

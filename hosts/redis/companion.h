@@ -72,7 +72,7 @@ struct sl_ledger slr_ledger_of(slr_value value, struct sl_identity counter);
 struct sl_contents slr_contents_of(slr_value value, struct sl_identity counter);
 
 /* Adds a reservation at its place, or to a bundle (sl_bundle_add()). Nothing in the ledger has ended. False: there are
- * SL_LEDGER_MAX. `until_ms` as for slr_value_open(). */
+ * SL_LEDGER_MAX. `until_ms`: when the reservation has ended, for slr_value_gather(). */
 SLUICE_MUST_USE bool slr_ledger_add(slr_value *value, struct sl_identity counter, const struct sluice_limit *limit,
                                     uint32_t rate, const struct sl_reservation *reservation, int64_t until_ms);
 

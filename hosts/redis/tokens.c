@@ -142,7 +142,7 @@ static void remake(struct slr_counter *companion, sluice_ns now) {
 
 void slr_token_add(slr_value *value, const struct slr_token *token, int64_t until_ms) {
 	struct sl_identity identity = slr_companion_of(SLR_COMPANION_TOKENS, (struct sl_identity){0, 0});
-	struct slr_counter *companion = slr_value_open(value, identity, until_ms);
+	struct slr_counter *companion = slr_value_gather(value, identity, &until_ms);
 	struct slr_token *table;
 	uint32_t at;
 	if (slr_companion_used(&companion->state) * 2 >= room_of(&companion->state))

@@ -222,6 +222,20 @@ struct slr_counter *slr_value_open(slr_value *value, struct sl_identity identity
 	return counter;
 }
 
+struct slr_counter *slr_value_gather(slr_value *value, struct sl_identity identity, int64_t *until_ms) {
+	struct slr_counter scratch, *counter = slr_value_find(*value, identity, &scratch);
+	struct slr_row *row = counter != NULL && table_of(*value) != NULL ? (struct slr_row *)counter : NULL;
+	if (row == NULL) {
+		if (counter != NULL)
+			*until_ms = SLR_UNTIL_UNKNOWN;
+		return slr_value_open(value, identity, *until_ms);
+	}
+	if (row->until_ms < *until_ms)
+		row->until_ms = *until_ms;
+	*until_ms = row->until_ms;
+	return counter;
+}
+
 void slr_value_write(slr_value *value, struct sl_identity identity, const struct sl_state *state, int64_t until_ms) {
 	if (*value == 0) {
 		if (write_packed(value, identity, state))

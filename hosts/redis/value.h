@@ -96,6 +96,10 @@ void slr_value_write(slr_value *value, struct sl_identity identity, const struct
  * made. */
 struct slr_counter *slr_value_open(slr_value *value, struct sl_identity identity, int64_t until_ms);
 
+/* The same for a companion that gathers entries, of which one more ends at `*until_ms`; that becomes the end of the
+ * last of them, as far as it is known: the companion is kept until then. */
+struct slr_counter *slr_value_gather(slr_value *value, struct sl_identity identity, int64_t *until_ms);
+
 /* Forgets a counter with its block and holds. False: there was none. */
 bool slr_value_remove(slr_value *value, struct sl_identity identity);
 

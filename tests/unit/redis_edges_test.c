@@ -488,6 +488,44 @@ static void test_what_is_over_leaves_replicas(void **state) {
 }
 
 /* SipHash-2-4 of "alice" under the key that values, replicas and other nodes agree on. */
+/* Until when a companion is kept at least, in ms from the wall clock's now. */
+static int64_t kept_ms(slr_value value, enum slr_companion companion) {
+	struct slr_counter scratch;
+	for (uint32_t i = 0; i < slr_value_count(value); i++)
+		if (slr_companion_is(companion, slr_value_at(value, i, &scratch)->identity))
+			return slr_value_until(value, i) - redis_wall_ms();
+	return -1;
+}
+
+/* A companion of several entries is kept until the last of them ends, whichever came last. */
+static void test_what_ends_soon_cuts_off_nothing(void **state) {
+	const struct sluice_limit day = redis_limit("10/1d"), second = redis_limit("7/1s"), many = redis_limit("1k/1d");
+	slr_value value = 0;
+	(void)state;
+	for (uint64_t token = 1; token <= 2; token++) {
+		struct slr_call call = redis_call(SL_OP_CHECK, value, token == 1 ? &day : &second, NOW, 1);
+		call.token = token;
+		call.asked.id = sl_str("id");
+		assert_int_equal(slr_decide(&call), SLR_FINE);
+		value = call.keys[0].value;
+		assert_true(kept_ms(value, SLR_COMPANION_TOKENS) >= (int64_t)86400 * 1000);
+	}
+	slr_value_free(value);
+	value = 0;
+	for (uint64_t id = 1; id <= 101; id++) { /* from the 65th on they are bundled */
+		struct slr_call call = redis_call(SL_OP_RESERVE, value, &many, NOW, 1);
+		call.id = id;
+		call.asked.ttl_ns = (sluice_ns)(id == 2 || id == 65 ? 500 : 600000) * SL_MS_NS;
+		assert_int_equal(slr_decide(&call), SLR_FINE);
+		assert_true(call.asked.merged.allowed);
+		value = call.keys[0].value;
+		assert_true(kept_ms(value, SLR_COMPANION_LEDGER) >= 600000);
+		assert_true(kept_ms(value, SLR_COMPANION_CONTENTS) >= 600000 ||
+		            (id < 65 && kept_ms(value, SLR_COMPANION_CONTENTS) == -1));
+	}
+	slr_value_free(value);
+}
+
 static void test_a_member_has_the_same_number_on_every_node(void **state) {
 	static const unsigned char number[] = {0xab, 0x67, 0x5a, 0x64, 0xfc, 0x69, 0x79, 0x70};
 	struct sluice_limit limit = redis_limit("distinct 10/1m");
@@ -609,6 +647,7 @@ int main(void) {
 		cmocka_unit_test(test_a_full_key_has_room_when_its_first_counter_has_ended),
 		cmocka_unit_test(test_a_refund_of_a_log_is_not_the_log),
 		cmocka_unit_test(test_what_is_over_leaves_replicas),
+		cmocka_unit_test(test_what_ends_soon_cuts_off_nothing),
 		cmocka_unit_test(test_a_member_has_the_same_number_on_every_node),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),
 		cmocka_unit_test(test_more_shapes_than_there_is_room_for),
