@@ -44,21 +44,31 @@ void slr_keys_close(struct slr_request *request) {
 	close_first(request, request->call->key_count);
 }
 
-/* Hands a value over; 0 is no key. */
-static void put_value(struct RedisModuleKey *opened, slr_value value) {
+/* Hands a value over; 0 is no key. Returns whether there was a key. */
+static bool put_value(struct RedisModuleKey *opened, slr_value value) {
 	if (slr_KeyType(opened) == SLR_KEYTYPE_EMPTY) {
 		if (value != 0)
 			slr_ModuleTypeSetValue(opened, slr_type, (void *)value);
-		return;
+		return false;
 	}
 	slr_ModuleTypeReplaceValue(opened, slr_type, (void *)value, NULL);
 	if (value == 0)
 		slr_DeleteKey(opened);
+	return true;
+}
+
+/* The expiry of a key that was there without one (PERSIST, RESTORE): how long its other counters are kept was said by
+ * the one that it had. */
+static __attribute__((noinline)) int64_t expiry_anew(const struct slr_call *call, const struct slr_key *key) {
+	int64_t all_ms = slr_own_expiry(key->value, NULL, call->asked.now, call->wall_ms(), SLR_NO_EXPIRE) + call->slack_ms;
+	return all_ms > key->expire_ms ? all_ms : key->expire_ms;
 }
 
 /* Keeps a key as long as it has to be, and a little longer where it is charged again: each look-up of an expiry costs
- * what deciding does, and setting one costs two. Returns the expiry that the key has then. */
-static int64_t put_expiry(struct RedisModuleKey *opened, const struct slr_key *key) {
+ * what deciding does, and setting one costs two. `there`: before the call. Returns the expiry that the key has then. */
+static int64_t put_expiry(const struct slr_request *request, uint32_t k, bool there) {
+	const struct slr_key *key = &request->call->keys[k];
+	struct RedisModuleKey *opened = request->keys[k];
 	int64_t expire_ms = slr_GetAbsExpire(opened);
 	if (key->exact || (expire_ms == SLR_NO_EXPIRE && slr_own_endless(key->value))) {
 		if (key->exact && expire_ms != key->expire_ms)
@@ -68,7 +78,10 @@ static int64_t put_expiry(struct RedisModuleKey *opened, const struct slr_key *k
 	if (key->expire_ms <= expire_ms)
 		return expire_ms;
 	/* a key that was just made, and may never be charged again, has none, and SLR_NO_EXPIRE is less than any */
-	expire_ms = key->expire_ms + (expire_ms == SLR_NO_EXPIRE ? 0 : key->spare_ms);
+	if (expire_ms != SLR_NO_EXPIRE)
+		expire_ms = key->expire_ms + key->spare_ms;
+	else
+		expire_ms = there ? expiry_anew(request->call, key) : key->expire_ms;
 	slr_SetAbsExpire(opened, expire_ms);
 	return expire_ms;
 }
@@ -95,13 +108,14 @@ void slr_keys_keep(struct slr_request *request) {
 	for (uint32_t k = 0; k < request->call->key_count; k++) {
 		struct slr_key *key = &request->call->keys[k];
 		int64_t expire_ms = UNKNOWN;
+		bool there;
 		if (!key->changed)
 			continue;
-		put_value(request->keys[k], key->value);
+		there = put_value(request->keys[k], key->value);
 		if (key->value == 0)
 			expire_ms = SLR_NO_EXPIRE;
 		else if (key->expire_ms != 0)
-			expire_ms = put_expiry(request->keys[k], key);
+			expire_ms = put_expiry(request, k, there);
 		slr_SignalModifiedKey(request->context, request->names[k]);
 		tell(request, k, expire_ms);
 	}

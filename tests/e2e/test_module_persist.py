@@ -120,6 +120,34 @@ def test_rdb(redises, still):
         assert client.call("DEBUG", "DIGEST") == digest
 
 
+LONGER = ["fixed-window 1/1d", "1/1d", "sliding-log 1/1d", "sliding-buckets 1/1d precision 1h", "token-bucket 1/1d",
+          "leaky-bucket 1/1d queue 0", "concurrency 1 lease 1d"]
+
+
+@pytest.mark.parametrize("how", ["PERSIST", "RESTORE"])
+def test_what_takes_an_expiry_away_costs_memory_and_no_counter(redises, still, how):
+    """A key without an expiry that is charged again has the one of all that is in it."""
+    one = redises(clock=still)
+    with one.resp() as client:
+        for limit in LONGER:
+            word = "ACQUIRE" if "lease" in limit else "CHECK"
+            assert client.call("SLUICE." + word, limit, 1, "AT", NOW, limit)[0] == 1
+            before = client.call("PTTL", limit)
+            if how == "PERSIST":
+                assert client.call("PERSIST", limit) == 1
+            else:
+                assert client.call("RESTORE", limit, 0, client.call("DUMP", limit), "REPLACE") == b"OK"
+            assert client.call("SLUICE.CHECK", limit, 1, "AT", NOW, "fixed-window 9/1s")[0] == 1
+            less = 3_600_000 if "precision" in limit else 1  # a charge allows for any edge, which is a part more
+            assert before - less <= client.call("PTTL", limit) <= before + 1000, limit
+        still.stand(MANY_YEARS_MS + 10_000_000)
+        for limit in LONGER:
+            assert client.call("SLUICE.PEEK", limit, 1, "AT", NOW + 10_000, limit)[0] == 0, limit
+        # one that is made has the expiry of its charge
+        client.call("SLUICE.CHECK", "made", 1, "AT", NOW, "fixed-window 9/1s")
+        assert 0 < client.call("PTTL", "made") <= 3_700_000  # an hour longer, where callers set instants
+
+
 def rewritten(redis):
     return redis.info("persistence", "aof_rewrite_in_progress") == "0" \
         and redis.info("persistence", "aof_rewrite_scheduled") == "0" \

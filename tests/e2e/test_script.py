@@ -1015,6 +1015,25 @@ def test_a_key_lives_as_long_as_its_last_charge_matters(forms, form, limit):
     assert script.client.pttl(key) > first - 60000
 
 
+@pytest.mark.parametrize("limit", ["1/1d", "fixed-window 1/1d", "token-bucket 1/1d", "sliding-log 1/1d",
+                                   "sliding-buckets 1/1d precision 1h", "distinct 1/1d"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_without_an_expiry_gets_none(forms, form, limit):
+    """Nobody knows when all that is in it has ended. What is new has one."""
+    script, key = forms[form], f"persists {form} {limit}"
+    script.ask("CHECK", [key], 1, "AT", NOW, "MEMBER", "a", limit)
+    assert script.client.persist(key)
+    for limits in (["fixed-window 9/1s"], ["token-bucket 9/1s"], ["9/1s", "sliding-log 9/1s"], ["distinct 9/1s"]):
+        script.ask("CHECK", [key], 1, "AT", NOW, "MEMBER", "a", *limits)
+        script.ask("CHECK", [key], 1, "AT", NOW, "ID", "once", "MEMBER", "a", *limits)
+        script.ask("HOLD", [key], 1, "ab", 60, "AT", NOW, "9/1s")
+        assert script.client.pttl(key) == -1
+        script.ask("CHECK", [f"new {key} {limits}"], 1, "AT", NOW, "MEMBER", "a", *limits)
+        assert script.client.pttl(f"new {key} {limits}") > 0
+    script.ask("CHECK", [f"new {key}"], 0, "AT", NOW, "ID", "once", "MEMBER", "a", limit)
+    assert script.client.pttl(f"new {key}") != -1
+
+
 def text(value):
     return value.decode() if isinstance(value, bytes) else value
 

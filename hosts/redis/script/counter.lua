@@ -133,6 +133,7 @@ local function save_key(call, counters, from, upto)
 			latest = c.ends > latest and c.ends or latest
 		end
 	end
+	local ttl = latest > 0 and not there and redis.call('PTTL', key)
 	for first = 1, at, FIELDS_MOST do
 		write(call, key, unpack(fields, first, math.min(first + FIELDS_MOST - 1, at)))
 	end
@@ -140,7 +141,7 @@ local function save_key(call, counters, from, upto)
 		delete(key, gone)
 	end
 	if latest > 0 then
-		expiry.keep(key, latest, call.now, call.set, there)
+		expiry.keep(key, latest, call.now, call.set, ttl)
 	end
 end
 

@@ -393,13 +393,13 @@ repeat
 	if i <= count then
 		break
 	elseif charging then
+		-- The key has to live as long as the counters matter: without an expiry, where it has none already.
+		ttl = ttl or lives > 0 and redis.call('PTTL', key)
 		local added = fields and redis.pcall('HSET', key, unpack(fields, 1, count)) or
 			redis.pcall('HSET', key, field, written)
 		if added ~= 0 and added ~= 1 and type(added) ~= 'number' then
 			break
-		elseif lives > 0 then
-			-- The key has to live as long as the counters matter.
-			ttl = ttl or redis.call('PTTL', key)
+		elseif lives > 0 and ttl ~= -1 then
 			if set and ttl < lives + 3600000 then
 				redis.call('PEXPIRE', key, string.format('%.0f', lives + slack + 3600000))
 			elseif not set and ttl < lives then

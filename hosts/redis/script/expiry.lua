@@ -6,15 +6,17 @@ local function ends(limit, v)
 	return steps.ends and steps.ends(limit, v) or v.t + steps.reset(limit, v)
 end
 
--- Lets a key live until the instant, unless it lives longer already. What has an expiry, as a key that is `there` has,
--- gets a later one with one command; how much longer it lives where the caller sets the instants (`set`): they need not
--- pass as the server's clock does.
-local function keep(key, ends, now, set, there)
-	if there and not set and redis.REDIS_VERSION_NUM and redis.call('PEXPIREAT', key, ends, 'GT') == 1 then
+-- Lets a key live until the instant, unless it lives longer already, as one does that was there without an expiry: what
+-- else is in it may last longer. `ttl`: its PTTL before it was written to, or false: it was there. What has an expiry
+-- then gets a later one with one command. How much longer it lives where the caller sets the instants (`set`): they
+-- need not pass as the server's clock does.
+local function keep(key, ends, now, set, ttl)
+	if not ttl and not set and redis.REDIS_VERSION_NUM and redis.call('PEXPIREAT', key, ends, 'GT') == 1 then
 		return
 	end
 	local life = set and ends - now + 3600000 or ends - now
-	if redis.call('PTTL', key) >= life then
+	ttl = ttl or redis.call('PTTL', key)
+	if ttl == -1 or ttl >= life then
 		return
 	elseif set then
 		redis.call('PEXPIRE', key, string.format('%.0f', life))

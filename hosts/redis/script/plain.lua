@@ -80,9 +80,10 @@ local function charge(key, limits, views, count, cost, found, fields, now, set)
 	if gone and gone[1] then
 		return false
 	end
+	local ttl = ends > 0 and not there and redis.call('PTTL', key)
 	local done = redis.pcall('HSET', key, unpack(fields, 1, top))
 	if ends > 0 and type(done) == 'number' then
-		expiry.keep(key, ends, now, set, there)
+		expiry.keep(key, ends, now, set, ttl)
 	end
 	return type(done) == 'number'
 end

@@ -65,8 +65,9 @@ function tokens.note(call)
 		parts[#parts + 1] = entry
 	end
 	local key = call.token_key
+	local ttl = redis.call('PTTL', key)
 	counter.write(call, key, '?', table.concat(parts, '', math.max(1, #parts - MOST + 1)))
-	need('expiry').keep(key, ends, call.now, call.set, true)
+	need('expiry').keep(key, ends, call.now, call.set, ttl)
 end
 
 return tokens
