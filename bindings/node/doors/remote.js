@@ -7,6 +7,8 @@ const { newId } = require('../lib/identity.js');
 const TOLD = ['ratelimit-policy', 'ratelimit', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset',
 	'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after', 'sluice-failed-open'];
 const TIMEOUT_MS = 100;
+const LATE_MS = 30000; /* as long an answer is waited for of which something may have to be given back, */
+const LATE_MAX = 256;  /* and so many of them */
 
 class HttpError extends Error {
 	constructor(code, message, options) {
@@ -35,6 +37,10 @@ function patienceOf(ms) {
 	} };
 }
 
+function abortOf(signal) {
+	return new Promise((resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+}
+
 /** What the door says, as the class does. An answer does not say the place of the limit that decided, and several may
  * have its name: it is the one that has the figures of the whole.
  *  cost  what is granted where it is allowed and the door does not say */
@@ -54,6 +60,8 @@ function resultOf(body, headers, cost) {
 const element = (limit) => (Array.isArray(limit) ? { key: limit[0], limit: limit[1] } : limit);
 
 class HttpLimiter {
+	#late = 0;
+
 	/** url: of the HTTP door; token: a user's; timeout: ms that an answer may take (100); fetch: another one. */
 	constructor({ url, token, timeout = TIMEOUT_MS, fetch } = {}) {
 		this.url = new URL(url);
@@ -63,14 +71,27 @@ class HttpLimiter {
 		this.inProcess = false;
 	}
 
-	async ask(route, body) {
-		const patience = patienceOf(this.timeout);
+	async #call(route, body, signal) {
+		const response = await this.fetch(new URL(route, this.url), { method: 'POST', headers: this.headers,
+			body: JSON.stringify(body), signal });
+		return { response, answer: await response.json() };
+	}
+
+	/** late: called with an answer that comes when nobody waits for it any more, or with null if none comes. Without
+	 * it, or where LATE_MAX are waited for already, a request is aborted when its time is over; but the server may have
+	 * it, and do it. */
+	async ask(route, body, late) {
+		const patience = patienceOf(this.timeout), follows = late !== undefined && this.#late < LATE_MAX;
+		const longer = new AbortController();
+		const call = this.#call(route, body, follows ? longer.signal : patience.signal);
 		let response, answer;
 		try {
-			response = await this.fetch(new URL(route, this.url), { method: 'POST', headers: this.headers,
-				body: JSON.stringify(body), signal: patience.signal });
-			answer = await response.json();
+			({ response, answer } = await (follows ? Promise.race([call, abortOf(patience.signal)]) : call));
 		} catch (error) {
+			if (follows)
+				this.#follow(call, longer, late);
+			else
+				late?.(null);
 			throw new HttpError('away', `${this.url.origin} does not answer: ${error.message}`, { cause: error });
 		} finally {
 			patience.end();
@@ -82,8 +103,17 @@ class HttpLimiter {
 		throw new HttpError(codes[response.status] ?? 'away', answer.detail ?? `status ${response.status}`);
 	}
 
-	async decided(route, body) {
-		const { answer, headers } = await this.ask(route, body);
+	async #follow(call, longer, late) {
+		this.#late++;
+		const timer = setTimeout(() => longer.abort(), LATE_MS);
+		const answered = await call.catch(() => null);
+		clearTimeout(timer);
+		this.#late--;
+		late(answered?.answer ?? null);
+	}
+
+	async decided(route, body, late) {
+		const { answer, headers } = await this.ask(route, body, late);
 		return resultOf(answer, headers, route === '/v1/refund' ? 0 : body.cost ?? 1);
 	}
 
@@ -107,27 +137,25 @@ class HttpLimiter {
 		return (await this.ask('/v1/reset', this.#keyed(key, limits))).answer.reset;
 	}
 
-	/** Without an id it is given one, so that a lease whose answer comes too late is given back. */
-	async acquire(key, limits, options = {}) {
+	/** Without an id it is given one, so that a lease whose answer comes too late, or never, is given back. */
+	acquire(key, limits, options = {}) {
 		const id = options.id ?? newId();
-		try {
-			return await this.decided('/v1/acquire', this.#keyed(key, limits, { ...options, id }));
-		} catch (error) {
-			if (options.id === undefined && error.cause) /* no answer */
-				this.release(key, limits, id).catch(() => {});
-			throw error;
-		}
+		const late = options.id !== undefined ? undefined
+			: (answer) => answer?.allowed !== false && this.release(key, limits, id).catch(() => {});
+		return this.decided('/v1/acquire', this.#keyed(key, limits, { ...options, id }), late);
 	}
 
+	/** The server is to have it, even if it takes long to say so. */
 	async release(key, limits, id) {
 		const of = limits === null ? { id } : { ...this.#keyed(key, limits), id };
-		return (await this.ask('/v1/release', of)).answer.released;
+		return (await this.ask('/v1/release', of, () => {})).answer.released;
 	}
 
 	async admit(attributes, { cost, id, member, upto, next } = {}) {
 		const told = Object.fromEntries(Object.entries(attributes).filter(([,
 			value]) => value !== undefined && value !== null));
-		const result = await this.decided('/v1/admit', { attributes: told, cost, id, member, upto, next });
+		const late = (answer) => answer?.id && this.release('*', null, answer.id).catch(() => {});
+		const result = await this.decided('/v1/admit', { attributes: told, cost, id, member, upto, next }, late);
 		if (result.id !== null)
 			result.release = () => this.release('*', null, result.id);
 		return result;

@@ -182,6 +182,37 @@ test('over HTTP: a lease whose answer comes too late is given back, but one of t
 	}
 });
 
+/** A fetch whose requests reach the server after `ms`, also where who asked has gone. What it sent is in `sent`. */
+function slow(ms) {
+	const sent = [];
+	return { sent, fetch: (url, { signal, ...rest }) => {
+		const answer = new Promise((resolve) => setTimeout(resolve, ms)).then(() => fetch(url, rest));
+		sent.push(answer);
+		return Promise.race([answer, new Promise((resolve, reject) => signal.addEventListener('abort',
+			() => reject(signal.reason)))]);
+	} };
+}
+
+test('over HTTP: a lease that is taken after its time is over is given back', async (t) => {
+	const server = await startSluice(`limits:\n  - {name: seats, key: user, limit: ${LEASE}}\n`);
+	t.after(() => server.stop());
+	const url = `http://127.0.0.1:${server.http}`;
+	const patient = new HttpLimiter({ url, timeout: 10000 });
+	const free = async () => [(await patient.peek('k', LEASE)).remaining,
+		(await patient.peek('user=ann', 'policy:seats')).remaining];
+	const world = slow(300);
+	const late = new HttpLimiter({ url, timeout: 20, fetch: world.fetch });
+	await assert.rejects(late.acquire('k', LEASE), { code: 'away' });
+	await assert.rejects(late.admit({ user: 'ann' }), { code: 'away' });
+	await Promise.all(world.sent);
+	await until(async () => (await free()).join() === '2,2');
+	const own = await patient.acquire('k', LEASE);
+	await assert.rejects(late.release('k', LEASE, own.id), { code: 'away' });
+	await assert.rejects(late.acquire('k', LEASE, { id: 'mine' }), { code: 'away' });
+	await until(async () => (await patient.release('k', LEASE, 'mine')) === 1);
+	await until(async () => (await free()).join() === '2,2');
+});
+
 const view = (peer) => ({ peer, header: () => [], method: 'GET', url: '/', host: 'x', request: {} });
 
 test('over HTTP: observed limits are not told, and header forms are those that were asked for', async (t) => {
