@@ -146,22 +146,45 @@ function defined(options) {
 	return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-/** Sends until an answer stands, or nothing more may be tried. */
+/** Sends until an answer stands, or nothing more may be tried: then what came of the attempt before stands. So its
+ * answer is kept while the next one waits; a short body is read meanwhile, and leaves its connection to others. */
 async function run(call) {
 	const { options, gate, signal } = call;
-	for (;;) {
+	for (let before = null;;) {
 		call.attempt++;
 		call.last = !call.repeatable || call.attempt >= options.attempts;
-		const ticket = await gate.enter(call.started, call.deadline, signal, options.onWait);
-		const answer = await attempt(call, ticket);
-		if (answer.done)
-			return answer.response;
-		if (answer.waitMs > 0)
-			await sleep(options.clock, answer.waitMs, signal);
+		let ticket;
+		try {
+			if (before?.waitMs > 0)
+				await sleep(options.clock, before.waitMs, signal);
+			ticket = await gate.enter(call.started, call.deadline, signal, options.onWait);
+		} catch (error) {
+			return given(before, error);
+		}
+		drop(before);
+		before = await attempt(call, ticket);
+		if (before.done)
+			return before.response;
 	}
 }
 
-/** One request. Returns {done, response}, or {waitMs}: to be tried again after that. */
+/** What a call gets that can't go on: of one that was sent, what it had; not that it was never sent. */
+function given(before, error) {
+	if (before === null || !(error instanceof RateLimitedError)) {
+		drop(before);
+		throw error;
+	}
+	if (before.response)
+		return before.response;
+	throw before.error;
+}
+
+/** Nobody reads this answer; its connection may have gone. */
+function drop(attempted) {
+	attempted?.response?.body?.cancel().catch(() => {});
+}
+
+/** One request. Returns {done, response}, or {waitMs, response or error}: to be tried again after that. */
 async function attempt(call, ticket) {
 	const { options, gate } = call;
 	const now = () => options.clock.now();
@@ -174,7 +197,7 @@ async function attempt(call, ticket) {
 		const waitMs = backoffOf(call);
 		if (call.last || both.signal.aborted || now() + waitMs >= call.deadline)
 			throw error;
-		return { waitMs };
+		return { waitMs, error };
 	} finally {
 		both.settled();
 	}
@@ -186,8 +209,7 @@ async function attempt(call, ticket) {
 	const waitMs = transient ? Math.max(advice.waitMs ?? 0, backoffOf(call)) : 0;
 	if ((gate.readyAt() ?? now()) > call.deadline || now() + waitMs >= call.deadline)
 		return { done: true, response };
-	await response.body?.cancel();
-	return { waitMs };
+	return { waitMs, response };
 }
 
 /** Full jitter over a wait that doubles: these failures are nobody's limit, so there is no instant to keep. */

@@ -65,6 +65,23 @@ test('a wait beyond the budget is not begun: the denial is returned at once', as
 	assert.strictEqual(clock.at, start);
 });
 
+test('what was sent and denied keeps its answer when another learns of a wait beyond the budget', async () => {
+	const longer = async () => {
+		for (let i = 0; i < 9; i++) /* the first has its answer, and waits */
+			await new Promise(setImmediate);
+		return new Response('other', { status: 429, headers: { 'Retry-After': '90' } });
+	};
+	for (const [first, expected] of [[[429, { 'Retry-After': '1' }], 429], [[503, { 'Retry-After': '1' }], 503],
+		[() => Promise.reject(new TypeError('failed')), 'TypeError']]) {
+		const { both, clock, times } = scripted([first, longer, [200, {}]], { random: () => 0.5 });
+		const [one, other] = await clock.run(Promise.allSettled([both(URL_), both(URL_)]));
+		assert.strictEqual(one.value?.status ?? one.reason.name, expected);
+		if (one.value)
+			assert.strictEqual(await one.value.text(), 'body');
+		assert.deepStrictEqual([other.value.status, times()], [429, [0, 0]]);
+	}
+});
+
 test('and who comes meanwhile is not sent at all', async () => {
 	const { ask, times } = scripted([[429, { 'Retry-After': '61' }], [200, {}]]);
 	await ask();
