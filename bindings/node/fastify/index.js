@@ -38,7 +38,8 @@ async function onRequest(admission, options, request, reply) {
 async function sluice(fastify, options) {
 	const { hook = 'onRequest', ...common } = options;
 	const shared = new Admission(common);
-	fastify.decorateRequest('sluice', null);
+	if (!fastify.hasRequestDecorator('sluice')) /* as it has where a scope around this one is limited, too */
+		fastify.decorateRequest('sluice', null);
 	fastify.addHook('onRoute', (route) => {
 		const own = route.config?.sluice;
 		if (own === false)

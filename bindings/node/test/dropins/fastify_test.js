@@ -83,6 +83,35 @@ test('clients that leave before the decision hold no place, and are not served',
 	assert.deepStrictEqual(statuses(await inject(app, 3, '/')), [200, 200, 200]);
 });
 
+test('registered again in a scope, for its routes alone', async (t) => {
+	const { limiter } = steered();
+	const app = Fastify();
+	t.after(() => app.close());
+	await app.register(sluice, { limiter, limits: 'sliding-log 3/1m' });
+	await app.register(async (scope) => {
+		await scope.register(sluice, { limiter, limits: 'sliding-log 1/1h', prefix: 'in:' });
+		scope.get('/in', async () => 'in');
+	});
+	app.get('/', async (request) => request.sluice.remaining);
+	assert.deepStrictEqual(statuses(await inject(app, 2, '/in')), [200, 429]);
+	assert.deepStrictEqual((await inject(app, 2, '/')).map(({ status, body }) => [status, body.slice(0, 1)]),
+		[[200, '0'], [429, '{']]); /* what `/in` was asked counts here, too */
+});
+
+test('a limit is one counter of a key, whatever its quota: routes that are to count apart have a prefix', async (t) => {
+	const { limiter } = steered();
+	const app = Fastify();
+	t.after(() => app.close());
+	await app.register(sluice, { limiter, limits: '10/1m' });
+	app.get('/', async (request) => request.sluice.remaining);
+	app.get('/seven', { config: { sluice: { limits: '7/1m' } } }, async (request) => request.sluice.remaining);
+	app.get('/apart', { config: { sluice: { limits: '7/1m', prefix: 'apart:' } } },
+		async (request) => request.sluice.remaining);
+	const left = async (path) => (await inject(app, 1, path))[0].body;
+	assert.deepStrictEqual([await left('/'), await left('/seven'), await left('/'), await left('/apart')],
+		['9', '5', '7', '6']);
+});
+
 test('HTTP/2: the host of a request is known', async (t) => {
 	const { limiter } = steered({ policy: HOSTED });
 	const app = Fastify({ http2: true });
