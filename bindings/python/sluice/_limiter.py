@@ -2,6 +2,7 @@
 import asyncio
 import contextlib
 import functools
+import re
 
 from . import _core, _resp
 from ._errors import Limited, SluiceError
@@ -16,6 +17,7 @@ OUTAGES = ("away", "busy", "full")
 REPEATING = ("check", "acquire", "reserve")
 # Bits of what encode() says of a command; and one of ours: EACH was said for the sake of `repeated` alone.
 UPTO, NEXT, EACH, UNASKED = 1, 2, 4, 8
+TICKET = re.compile("[0-9a-f]{16}[.]")  # by its form: as sl_ticket_is() in src/proto/ticket.c
 AGAIN_SECONDS = 0.002  # between two looks whether a process that was stopped has moved
 
 
@@ -94,10 +96,10 @@ class LocalLimiter(_core.Limiter, Limiter):
         _core.open(self, store, memory, policy, clock, _on_error(on_error), timeout, False)
 
 
-def _split_ticket(limits, id):
+def _is_own(limits, id):
     """Whether a reservation's id is the caller's own, of which limits make a ticket."""
     text = id.decode("latin-1") if isinstance(id, bytes) else id
-    return limits is not None and not (len(text) > 16 and text[16] == ".")
+    return limits is not None and not (isinstance(text, str) and TICKET.match(text))
 
 
 def _ticket(key, limits, id):
@@ -122,7 +124,7 @@ class _Remote:
         unasked = operation in REPEATING and not unnamed and named.get("id") is not None and not named.get("each")
         if unasked:
             named["each"] = True
-        if operation == "commit" and len(args) == 4 and _split_ticket(args[1], args[2]):
+        if operation == "commit" and len(args) == 4 and _is_own(args[1], args[2]):
             args = (args[0], args[1], _core.ticket(*args[:3]), args[3])
         command, given, limits = _core.encode(operation, self._clock, *args, **named)
         if unasked and operation == "reserve" and _ticket(args[0], limits, named["id"]) is None:

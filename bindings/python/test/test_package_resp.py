@@ -341,6 +341,21 @@ def test_a_reservation_is_committed_by_its_id_alone(server, limits):
             assert asyncio.run(loop(id)).remaining >= 10
 
 
+@pytest.mark.parametrize("id", ["order-1234567890.5", b"order-1234567890.5", "0123456789ABCDEF.5", "0123456789abcdef",
+                                "0123456789abcdef\n.", "0123456789abcde.f"])
+def test_an_id_that_looks_like_a_ticket_is_none(server, id):
+    async def loop():
+        async with sluice.AsyncLimiter(url_of(server), timeout=20000) as limiter:
+            await limiter.reserve("dotted", "100/1d", 10, id=id)
+            return await limiter.commit("dotted", "100/1d", id, 0)
+    with sluice.Limiter(url_of(server), timeout=20000) as there, sluice.Limiter() as here:
+        for limiter in (here, there):
+            reserved = limiter.reserve("dotted", "100/1d", 10, id=id)
+            assert limiter.commit("dotted", "100/1d", id, 0).remaining == 100
+            assert failure(limiter.commit, "dotted", "100/1d", reserved.id, 0)[0] == "not-found"
+        assert asyncio.run(loop()).remaining == 100
+
+
 def test_a_reservation_by_a_limit_of_the_servers_policy():
     server = Server(world.SLUICE, "limits: [{name: api, key: user, limit: 10/1h}]\n")
     try:
