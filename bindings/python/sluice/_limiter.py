@@ -110,6 +110,11 @@ def _ticket(key, limits, id):
         return None
 
 
+def _without_each(shape):
+    operation, _, limits, args, id = shape
+    return operation, 0, limits, args, id
+
+
 class _Remote:
     """What both faces over RESP share: commands, and what is made of their answers."""
 
@@ -131,31 +136,40 @@ class _Remote:
             unasked, named["each"] = False, None  # RESERVE tells no ticket beside EACH
             command, given, limits = _core.encode(operation, self._clock, args[0], limits, *args[2:], **named)
         shape = (operation, given | UNASKED if unasked else given, limits, args, named.get("id"))
-        return command, shape, functools.partial(self._undo, shape) if unnamed else None
+        return command, shape, functools.partial(self._undo, shape, named) if unnamed else None
 
-    def _for_ticket(self, reply, shape, named):
+    def _for_ticket(self, reply, shape, named, unnamed):
         """RESERVE tells no ticket beside EACH, and only the server can make that of `policy:NAME`: the command that is
-        asked again under its id, which charges nothing and says it; or None."""
+        asked again under its id, which charges nothing and says it, and its `undo`; or None."""
         operation, given, limits, args, id = shape
         if operation != "reserve" or not given & EACH or self._told(reply, shape).id is None \
                 or _ticket(args[0], limits, id) is not None:
             return None
-        return _core.encode(operation, self._clock, args[0], limits, *args[2:], id=id, ttl=named.get("ttl"))[0]
+        ttl = {"ttl": named["ttl"]} if "ttl" in named else {}
+        command = _core.encode(operation, self._clock, args[0], limits, *args[2:], id=id, **ttl)[0]
+        return command, functools.partial(self._undo, _without_each(shape), named) if unnamed else None
 
     def _with_ticket(self, reply, shape):
-        operation, given, limits, args, id = shape
-        return operation, given, limits, args, self._told(reply, (operation, 0, limits, args, id)).id
+        return (*shape[:4], self._told(reply, _without_each(shape)).id)
 
-    def _undo(self, shape, answer):
-        """Gives back what is held by an id of ours; that of admit() is a ticket, which stands in the answer."""
+    def _undo(self, shape, named, answer):
+        """Gives back what is held by an id of ours; that of admit(), and of a reservation by `policy:NAME`, is a
+        ticket, which stands in the answer."""
         operation, _, limits, args, id = shape
         try:
-            if operation == "reserve":
-                return _core.encode("commit", self._clock, args[0], limits, _core.ticket(args[0], limits, id), 0)[0]
             if operation == "acquire":
-                return _core.encode("release", self._clock, args[0], limits, id)[0]
-            ticket = None if answer is None else self._told(answer, shape).id
-            return ticket and _core.encode("release", self._clock, "*", None, ticket)[0]
+                return _core.encode("release", self._clock, args[0], limits, id)[0], None
+            again = None if answer is None else self._for_ticket(answer, shape, named, True)
+            if again is not None:
+                return again
+            ticket = _ticket(args[0], limits, id) if operation == "reserve" else None
+            if ticket is None and answer is not None:
+                ticket = self._told(answer, shape).id
+            if ticket is None:
+                return None
+            if operation == "reserve":
+                return _core.encode("commit", self._clock, args[0], None, ticket, 0)[0], None
+            return _core.encode("release", self._clock, "*", None, ticket)[0], None
         except SluiceError:
             return None
 
@@ -263,9 +277,9 @@ class RemoteLimiter(_Remote, Limiter):
         command, shape, undo = self._encode(operation, args, named)
         try:
             reply = self._pool.call(command, undo)
-            again = self._for_ticket(reply, shape, named)
+            again = self._for_ticket(reply, shape, named, undo is not None)
             if again is not None:
-                shape = self._with_ticket(self._pool.call(again), shape)
+                shape = self._with_ticket(self._pool.call(*again), shape)
             return self._told(reply, shape)
         except SluiceError as error:
             return self._failed(error, shape)
@@ -455,9 +469,9 @@ class AsyncRemoteLimiter(_Remote, AsyncLimiter):
         command, shape, undo = self._encode(operation, args, named)
         try:
             reply = await self._wires.call(command, undo)
-            again = self._for_ticket(reply, shape, named)
+            again = self._for_ticket(reply, shape, named, undo is not None)
             if again is not None:
-                shape = self._with_ticket(await self._wires.call(again), shape)
+                shape = self._with_ticket(await self._wires.call(*again), shape)
             return self._told(reply, shape)
         except SluiceError as error:
             return self._failed(error, shape)

@@ -5,8 +5,8 @@ has closed meanwhile is noticed before it is used, and what breaks afterwards is
 asking again is safe, and the caller's to do.
 
 What is held for a caller who no longer waits, by an id that he never saw, is given back: `undo` of a call is a function
-from its answer, None where that isn't known, to the command that does, or None. It goes out on the same connection, so
-that it comes after the call.
+from its answer, None where that isn't known, to the command that does and the `undo` of that, or to None. It goes out
+on the same connection, so that it comes after the call.
 """
 import asyncio
 import collections
@@ -208,11 +208,11 @@ class Connection:
 
     def give_up(self, undo):
         """Ends it while an answer is outstanding."""
-        command = undo and undo(None)
+        told = undo and undo(None)
         try:
-            if command:
+            if told:
                 self.socket.settimeout(0)
-                self.socket.sendall(command)
+                self.socket.sendall(told[0])
                 self.socket.shutdown(socket.SHUT_WR)
         except OSError:
             pass
@@ -422,11 +422,13 @@ class Wire(asyncio.Protocol):
             self.give_back(asked, future.result() if known else None)
 
     def give_back(self, asked, answer=None):
-        command = asked.undo and asked.undo(answer)
-        if command:
+        told = asked.undo and asked.undo(answer)
+        if told:
             asked.undo = None
-            told = self.send(command, asked.future.get_loop()).future
-            told.add_done_callback(lambda future: future.cancelled() or future.exception())
+            command, undo = told
+            future = self.send(command, asked.future.get_loop(), undo).future
+            future.add_done_callback(lambda future: future.cancelled() or future.exception())
+            future.cancel()  # nobody waits for it
 
     def end(self, error):
         if self.lost is None and self.transport is not None and not self.transport.is_closing():

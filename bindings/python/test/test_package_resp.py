@@ -379,11 +379,11 @@ def test_a_reservation_by_a_limit_of_the_servers_policy_tells_each_limit():
     try:
         with sluice.Limiter(url_of(server), timeout=20000) as limiter:
             for id in (None, "mine"):
-                reserved = limiter.reserve("k", iter(limits), 6, ttl=60000, id=id, each=True)
+                reserved = limiter.reserve("k", iter(limits), 6, id=id, each=True)
                 assert reserved.granted == 6 and not reserved.repeated
                 assert [one.remaining for one in reserved.each] == [4, 14]
                 if id is not None:
-                    again = limiter.reserve("k", limits, 6, ttl=60000, id=id, each=True)
+                    again = limiter.reserve("k", limits, 6, id=id, each=True)
                     assert again.repeated and again.id == reserved.id
                 assert limiter.commit("k", None, reserved.id, 0).remaining == 10
                 told, ended = asyncio.run(loop(id and "loop"))
@@ -583,3 +583,57 @@ def test_what_times_out_when_it_is_closed_holds_nothing(holding, operation):
             assert failure(getattr(limiter, operation), *CALLS[operation])[0] == "away"
             closer.join()
     wait_until(lambda: all_is_free(holding, 1), "what was held is free")
+
+
+PLACES = "limits: [{name: api, key: user, limit: 10/1h}]\n"
+
+
+@pytest.fixture
+def reserving():
+    server = Server(world.SLUICE, PLACES)
+    yield server
+    server.stop()
+
+
+def nothing_is_reserved(server, count):
+    with server.http() as http:
+        clients = http.ask("GET", "/v1/figures")[2]["clients"]
+    with sluice.Limiter(url_of(server), timeout=20000) as limiter:
+        left = limiter.peek("k", "policy:api").remaining
+    return sum(one["allowed"] for one in clients) >= count and left == 10
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_reservation_by_a_policy_that_is_cancelled_holds_nothing(reserving, each):
+    async def ask():
+        async with sluice.AsyncLimiter(url_of(reserving), timeout=20000) as limiter:
+            await limiter.peek("k", "policy:api")
+            for turns in range(1, 17):  # before it is sent, and after, and beside EACH between the two
+                task = asyncio.ensure_future(limiter.reserve("k", "policy:api", 5, ttl=3600000, each=each))
+                for turn in range(turns):
+                    await asyncio.sleep(0.0001 if turn > 3 else 0)
+                task.cancel()
+                answer, = await asyncio.gather(task, return_exceptions=True)
+                if isinstance(answer, sluice.Result):
+                    if answer:  # not where others are still held
+                        await limiter.commit("k", None, answer.id, 0)
+                else:
+                    assert isinstance(answer, asyncio.CancelledError)
+            for _ in range(3):
+                left = (await limiter.peek("k", "policy:api")).remaining  # comes after all of them
+            assert left == 10
+    asyncio.run(ask())
+    wait_until(lambda: nothing_is_reserved(reserving, 1), "what was reserved is free")
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_reservation_by_a_policy_that_timed_out_in_a_loop_holds_nothing(reserving, each):
+    async def ask():
+        async with sluice.AsyncLimiter(url_of(reserving), timeout=300) as limiter:
+            await limiter.peek("k", "policy:api")
+            with Stopped(reserving):
+                with pytest.raises(sluice.SluiceError):
+                    await limiter.reserve("k", "policy:api", 10, ttl=3600000, each=each)
+            await asyncio.sleep(0.1)
+    asyncio.run(ask())
+    wait_until(lambda: nothing_is_reserved(reserving, 1), "what was reserved is free")
