@@ -252,7 +252,10 @@ def _each(operation, given, reply, limits, args, id):
 
 def _holders_command(clock, key, limit):
     said = [] if clock is None else ["AT", str(int(clock()))]
-    return _resp.command("SLUICE.HOLDERS", key, *said, limit)
+    try:
+        return _resp.command("SLUICE.HOLDERS", key, *said, limit)
+    except (AttributeError, UnicodeEncodeError):
+        raise TypeError("holders(): expected a key and a limit, str or bytes") from None
 
 
 def _holders(reply):

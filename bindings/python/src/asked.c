@@ -169,6 +169,10 @@ static bool read_limits(struct asked *asked, PyObject *object) {
 static bool read_attributes(struct asked *asked, PyObject *object) {
 	const uint32_t room = sizeof asked->attributes / sizeof asked->attributes[0];
 	uint32_t count = 0;
+	if (!PyDict_Check(object) && !PyObject_HasAttrString(object, "items")) {
+		PyErr_Format(PyExc_TypeError, "attributes: expected a mapping, found %R", object);
+		return false;
+	}
 	asked->kept[1] = PyMapping_Items(object);
 	if (asked->kept[1] == NULL)
 		return false;
@@ -181,10 +185,8 @@ static bool read_attributes(struct asked *asked, PyObject *object) {
 		PyObject *name = PyTuple_GetItem(pair, 0), *value = PyTuple_GetItem(pair, 1);
 		if (value == Py_None)
 			continue;
-		if (count == room) {
-			PyErr_SetString(PyExc_ValueError, "too many attributes");
-			return false;
-		}
+		if (count == room)
+			break; /* more than a call may have by far */
 		if (!read_bytes(name, "attribute", &asked->attributes[count].name) ||
 		    !read_bytes(value, "attribute's value", &asked->attributes[count].value))
 			return false;
@@ -300,7 +302,9 @@ PyObject *raise_failure(const struct core *core, const struct sl_failure *failur
 }
 
 PyObject *raise_as(const struct core *core, const char *code, const char *text) {
-	PyObject *error = PyObject_CallFunction(core->error, "ss", code, text);
+	PyObject *shown = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"); /* cut, maybe in a character */
+	PyObject *error = shown == NULL ? NULL : PyObject_CallFunction(core->error, "sO", code, shown);
+	Py_XDECREF(shown);
 	if (error != NULL)
 		PyErr_SetObject((PyObject *)Py_TYPE(error), error);
 	Py_XDECREF(error);

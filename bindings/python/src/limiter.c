@@ -270,10 +270,14 @@ ASKS(admit, SL_OP_ADMIT)
 
 /* ---- beginning, policy and end ----------------------------------------------------------------------------------- */
 
-static PyObject *limiter_reload(PyObject *self, PyObject *policy) {
+static PyObject *limiter_reload(PyObject *self, PyObject *args, PyObject *names) {
+	char *words[] = {"policy", NULL};
 	struct limiter *l = self_of(self);
 	struct sluice_bytes text;
 	struct sl_failure failure;
+	PyObject *policy;
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O:reload", words, &policy))
+		return NULL;
 	if (!bytes_of(policy, &text)) {
 		PyErr_Format(PyExc_TypeError, "policy: expected YAML or a path, found %R", policy);
 		return NULL;
@@ -306,7 +310,8 @@ static PyObject *list_of(const struct sluice_holder *holders, uint32_t count) {
 	return list;
 }
 
-static PyObject *limiter_holders(PyObject *self, PyObject *args) {
+static PyObject *limiter_holders(PyObject *self, PyObject *args, PyObject *names) {
+	char *words[] = {"key", "limit", NULL};
 	struct limiter *l = self_of(self);
 	struct sluice_bytes key_text, limit_text;
 	struct sluice_holder *holders;
@@ -314,7 +319,8 @@ static PyObject *limiter_holders(PyObject *self, PyObject *args) {
 	PyObject *key, *limit;
 	sluice_ns now = 0;
 	uint32_t count;
-	if (!PyArg_ParseTuple(args, "OO", &key, &limit) || !is_open(l)) /* closed: told before what is wrong */
+	if (!PyArg_ParseTupleAndKeywords(args, names, "OO:holders", words, &key, &limit) ||
+	    !is_open(l)) /* closed: told before what is wrong */
 		return NULL;
 	if (!bytes_of(key, &key_text) || !bytes_of(limit, &limit_text)) {
 		PyErr_SetString(PyExc_TypeError, "holders(): expected a key and a limit, str or bytes");
@@ -442,6 +448,7 @@ static void limiter_dealloc(PyObject *self) {
 
 #define METHOD(name, doc) \
 	{#name, (PyCFunction)(void (*)(void))limiter_##name, METH_FASTCALL | METH_KEYWORDS, doc}
+#define BY_NAME(name, function, doc) {name, (PyCFunction)(void (*)(void))function, METH_VARARGS | METH_KEYWORDS, doc}
 static PyMethodDef methods[] = {
 	METHOD(check, "check(key, limits, cost=1, *, id, member, upto, next, each) -> Result: decides, and charges"),
 	METHOD(peek, "peek(key, limits, cost=1, *, member, upto, next, each) -> Result: decides, charging nothing"),
@@ -453,8 +460,8 @@ static PyMethodDef methods[] = {
 	METHOD(reserve, "reserve(key, limits, cost=1, *, ttl=60000, id, next, each) -> Result: charges an estimate"),
 	METHOD(commit, "commit(key, limits, id, cost, *, next, each) -> Result: the true cost of a reservation"),
 	METHOD(admit, "admit(attributes, cost=1, *, id, member, upto, next, each) -> Result: as the policy says"),
-	{"reload", limiter_reload, METH_O, "reload(policy): puts another policy, YAML or a path, in its place"},
-	{"holders", limiter_holders, METH_VARARGS, NULL},
+	BY_NAME("reload", limiter_reload, "reload(policy): puts another policy, YAML or a path, in its place"),
+	BY_NAME("holders", limiter_holders, "holders(key, limit) -> list: (id, cost, ends_after) of each lease"),
 	{"counters", limiter_counters, METH_NOARGS, "counters(): how many counters count, of a store's O(size)"},
 	{"close", limiter_close, METH_NOARGS, "close(): gives the store back"},
 	{NULL, NULL, 0, NULL},

@@ -118,6 +118,9 @@ def test_what_is_refused(limiter):
     assert failure(sluice.Limiter, "/nowhere/counters")[0] == "system"
     assert failure(sluice.Limiter, memory="64MB")[0] == "bad-argument"
     assert failure(sluice.Limiter, policy="limits:\n  - {name: a, limt: 1/1s}\n")[0] == "bad-policy"
+    for long in ("ä" * 400, "x" + "ä" * 400):  # cut where it is shown, also within a character
+        assert failure(sluice.Limiter, long)[0] == failure(sluice.Limiter, memory=long)[0] == "bad-argument"
+        assert failure(sluice.Limiter, policy="/" + long)[0] == "bad-policy"
     with pytest.raises(ValueError):
         sluice.Limiter(on_error="pass")
 

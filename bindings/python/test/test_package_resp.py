@@ -149,6 +149,31 @@ def test_callers_mistakes_are_no_outage(server):
                 assert failure(limiter.check, *args) == failure(here.check, *args)  # word for word
 
 
+def test_what_is_of_a_wrong_type_is_told_by_a_type_error(server):
+    async def loop(call):
+        async with sluice.AsyncLimiter(url_of(server), timeout=10000) as limiter:
+            return await call(limiter)
+    calls = [lambda one: one.admit(None), lambda one: one.admit(5), lambda one: one.admit(["ip"]),
+             lambda one: one.holders(5, "1/1s"), lambda one: one.holders("k", None),
+             lambda one: one.holders("\ud800", "1/1s"), lambda one: one.commit("k", "1/1s", 5, 1),
+             lambda one: one.commit("k", None, 5, 1), lambda one: one.release("k", None, 5),
+             lambda one: one.check("k", 5)]
+    with sluice.Limiter(policy="limits: []\n") as here, sluice.Limiter(url_of(server), timeout=10000) as there:
+        for call in calls:
+            for ask in (lambda: call(here), lambda: call(there), lambda: asyncio.run(loop(call))):
+                with pytest.raises(TypeError, match="expected"):
+                    ask()
+        many = {f"a{i}": "x" for i in range(600)}
+        for count in (495, 497, 512, 513, 600):
+            some = dict(list(many.items())[:count])
+            assert failure(here.admit, some) == failure(there.admit, some) == ("bad-argument", "too many attributes") \
+                if count > 496 else here.admit(some).allowed
+        for limiter in (here, there):
+            assert limiter.holders(key="k", limit="concurrency 2 lease 30s") == []
+        here.reload(policy="limits: []\n")
+        assert failure(there.reload, policy="limits: []\n")[0] == "bad-argument"
+
+
 def test_the_time_is_all_there_is():
     peer = Peer(b"")
     with sluice.Limiter(peer.url, timeout=200) as limiter:
