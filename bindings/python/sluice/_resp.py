@@ -50,6 +50,8 @@ class Address:
             self.host = parts.hostname
         if not (self.host or self.path):
             raise bad_url(url)
+        if tls is not None and parts.scheme != "rediss":
+            raise SluiceError("bad-argument", f"tls goes with rediss:// only, not with {parts.scheme}:")
         if parts.scheme == "rediss":
             self.tls = tls or ssl.create_default_context()
         self.user = urllib.parse.unquote(parts.username or "")

@@ -220,6 +220,10 @@ def test_urls():
     for wrong in ("http://x", "redis://", "redis://h:x", "redis://h/a", "ftp://h", "unix:"):
         assert failure(sluice.Limiter, wrong)[0] == "bad-argument"
     assert failure(sluice.Limiter, "redis://h", policy="limits: []")[0] == "bad-argument"
+    for plain in ("redis://u:secret@h", "sluice://h", "unix:/run/x"):  # nothing is said in plain by mistake
+        for face in (sluice.Limiter, sluice.AsyncLimiter):
+            assert failure(face, plain, tls=ssl.create_default_context()) == (
+                "bad-argument", f"tls goes with rediss:// only, not with {plain.split(':')[0]}:")
     with sluice.Limiter("redis://h") as limiter:
         assert failure(limiter.reload, "limits: []\n")[0] == "bad-argument"
     limiter.close()
