@@ -116,7 +116,7 @@ static void end(void *module) {
 
 static PyModuleDef_Slot slots[] = {
 	{Py_mod_exec, begin},
-#ifdef Py_mod_multiple_interpreters
+#ifdef Py_mod_multiple_interpreters /* from the limited API of 3.12 on */
 	{Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
 	{0, NULL},
