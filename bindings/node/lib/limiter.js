@@ -12,7 +12,7 @@ const {isTicket} = require('./ticket.js');
 const OPTIONS = ['store', 'memory', 'policy', 'clock', 'timeout', 'onError', 'tls'];
 const ON_ERROR = ['throw', 'allow', 'deny'];
 const DEFAULT_TIMEOUT_MS = 100;
-const AT_MS_MAX = 9007199254740991;
+const AT_MS_MAX = 9223372036854; // SL_AT_MS_MAX: the store counts nanoseconds
 
 /** An allowed or denied request for a lease, or an admission that holds something: `release()` ends it. */
 class Lease extends Result {
@@ -237,7 +237,8 @@ class Limiter {
 			return undefined;
 		const at = this.#clock();
 		if (typeof at !== 'number' || !(at >= 0 && at <= AT_MS_MAX))
-			throw misuse('bad-argument', `clock: expected milliseconds since 1970, found ${args.shown(at)}`);
+			throw misuse('bad-argument',
+				`clock: expected milliseconds since 1970, at most ${AT_MS_MAX}, found ${args.shown(at)}`);
 		return Math.floor(at);
 	}
 

@@ -143,9 +143,10 @@ it('a reply of the caller is never waited for while a call is decided', () => {
 		throw new SluiceError('mine', 'of the clock');
 	}});
 	assert.throws(() => thrower.checkSync('k', L), {code: 'mine'});
-	for (const now of [NaN, -1, '5', Infinity, undefined])
+	for (const now of [NaN, -1, '5', Infinity, undefined, 9223372036855, 1728000000000 * 1000])
 		assert.throws(() => limiter({clock: () => now}).checkSync('k', L), {name: 'TypeError', message: /^clock/});
-	assert.equal(limiter({clock: () => 0.7}).checkSync('k', L).remaining, 9);
+	for (const now of [0.7, 9223372036854])
+		assert.equal(limiter({clock: () => now}).checkSync('k', L).remaining, 9);
 });
 
 for (const name of ['in process', 'at a server'])
