@@ -14,6 +14,14 @@ const SCHEMES = {'redis:': [false, 6379], 'rediss:': [true, 6379], 'sluice:': [f
 const EXPECTED = 'expected memory, shared:NAME, a path with a slash in it, redis://host:port, rediss://, sluice:// or '
 	+ 'unix:/path';
 
+function decoded(text) {
+	try {
+		return decodeURIComponent(text);
+	} catch {
+		throw misuse('bad-store', 'store: a % in the user or password that begins no %XX of UTF-8; % itself is %25');
+	}
+}
+
 function remoteOf(text) {
 	let url;
 	try {
@@ -31,8 +39,7 @@ function remoteOf(text) {
 		throw misuse('bad-store', `store: a URL takes no options here: ${url.search || url.hash}`);
 	return {
 		remote: true, tls, db, port: url.port === '' ? port : Number(url.port),
-		host: url.hostname.replace(/^\[|\]$/g, ''), user: decodeURIComponent(url.username),
-		password: decodeURIComponent(url.password),
+		host: url.hostname.replace(/^\[|\]$/g, ''), user: decoded(url.username), password: decoded(url.password),
 	};
 }
 

@@ -63,6 +63,8 @@ const OPTIONS = [
 	[{store: 5}, type('bad-store', /a string/)], [{store: 'redis'}, type('bad-store', /found 'redis'/)],
 	[{store: 'redis://'}, type('bad-store', /./)], [{store: 'redis://h:99999'}, type('bad-store', /not a URL/)],
 	[{store: 'http://u:secret@h'}, type('bad-store', /^(?!.*secret)/)],
+	[{store: 'redis://:s%ecret@h'}, type('bad-store', /^store: (?!.*ecret).*%25/)],
+	[{store: 'redis://s%ecret:p@h'}, type('bad-store', /^store: (?!.*ecret).*%25/)],
 	[{store: 'redis://h/x'}, type('bad-store', /x/)],
 	[{store: 'shared:'}, own('bad-argument', /./)], [{store: 'shared:a/b'}, own('bad-argument', /./)],
 	[{store: '/no/such/folder/here'}, own('system', /no\/such/)], [{store: '/etc/hostname'}, own('bad-store', /./)],
