@@ -1,6 +1,7 @@
 /* See args.h. One walk over argv, without getopt, which prints what it finds wrong and has no word for what is near. */
 #include "hosts/cli/args.h"
 
+#include "algo/reading.h"
 #include "base/assert.h"
 #include "base/out.h"
 #include "policy/nearest.h"
@@ -183,16 +184,6 @@ bool sl_args_size(const char *text, uint64_t *bytes) {
 }
 
 bool sl_args_duration(const char *text, sluice_ns max, sluice_ns *ns) {
-	static const struct {
-		const char *name;
-		sluice_ns ns;
-	} units[] = {
-		{"ms", 1000000},
-		{"s", 1000000000},
-		{"m", (sluice_ns)60 * 1000000000},
-		{"h", (sluice_ns)3600 * 1000000000},
-		{"d", (sluice_ns)86400 * 1000000000},
-	};
 	size_t digits = strspn(text, "0123456789");
 	uint64_t number;
 	if (!sl_bytes_to_u64(sl_slice(text, digits), &number))
@@ -201,10 +192,9 @@ bool sl_args_duration(const char *text, sluice_ns max, sluice_ns *ns) {
 		*ns = 0;
 		return true;
 	}
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-		if (strcmp(text + digits, units[i].name) == 0 && number <= max / units[i].ns) {
-			*ns = number * units[i].ns;
-			return true;
-		}
-	return false;
+	sluice_ns unit = sl_unit_ms(sl_str(text + digits)) * SL_MS_NS;
+	if (unit == 0 || number > max / unit)
+		return false;
+	*ns = number * unit;
+	return true;
 }

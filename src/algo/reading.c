@@ -39,6 +39,13 @@ sluice_err sl_read_digits(struct sl_reading *in, uint64_t *value, const char *ex
 	return SLUICE_OK;
 }
 
+uint64_t sl_unit_ms(struct sluice_bytes text) {
+	for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
+		if (sl_bytes_equal(text, sl_str(durations[i].text)))
+			return durations[i].ms;
+	return 0;
+}
+
 /* The unit that stands here, the longest that fits: "ms" before "m". */
 static const struct unit *read_unit(struct sl_reading *in) {
 	const struct unit *found = NULL;

@@ -25,6 +25,9 @@ SLUICE_MUST_USE sluice_err sl_read_digits(struct sl_reading *in, uint64_t *value
 /* Reads digits and one of `ms s m h d w`, 1 ms to 3660 d. SLUICE_OK, SLUICE_E_SYNTAX or SLUICE_E_RANGE, told. */
 SLUICE_MUST_USE sluice_err sl_read_duration(struct sl_reading *in, sluice_ns *ns, const char *expected);
 
+/* How many milliseconds one of `ms s m h d w` is; 0 for another text. */
+uint64_t sl_unit_ms(struct sluice_bytes text);
+
 /* Writes a duration of whole ms in the largest unit that divides it. */
 void sl_print_duration(struct sl_out *out, sluice_ns ns);
 

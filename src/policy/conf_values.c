@@ -3,6 +3,8 @@
  */
 #include "policy/conf.h"
 
+#include "algo/reading.h"
+
 #include <stdio.h>
 
 enum {
@@ -81,18 +83,6 @@ void sl_conf_percent(struct sl_conf *conf, const struct sl_yaml *node, uint32_t 
 
 /* ---- durations ------------------------------------------------------------------------------------------------ */
 
-/* The nanoseconds that a unit stands for; 0 for an unknown one. */
-static sluice_ns duration_unit(struct sluice_bytes unit) {
-	static const struct {
-		const char *text;
-		sluice_ns ms;
-	} units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {"w", 604800000}};
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-		if (sl_bytes_equal(unit, sl_str(units[i].text)))
-			return units[i].ms * 1000000;
-	return 0;
-}
-
 void sl_conf_wait(struct sl_conf *conf, const struct sl_yaml *node, sluice_ns min, const char *min_text, sluice_ns max,
                   const char *max_text, sluice_ns *value) {
 	struct sluice_bytes text;
@@ -100,7 +90,7 @@ void sl_conf_wait(struct sl_conf *conf, const struct sl_yaml *node, sluice_ns mi
 	if (!sl_conf_text(conf, node, "a duration such as 10s", &text))
 		return;
 	size_t digits = count_digits(text);
-	sluice_ns unit = duration_unit(sl_slice((const char *)text.data + digits, text.len - digits));
+	sluice_ns unit = sl_unit_ms(sl_slice((const char *)text.data + digits, text.len - digits)) * SL_MS_NS;
 	if (digits == 0 || unit == 0)
 		sl_report_found(conf->report, sl_node_place(node, digits), text,
 		                "expected a duration such as 10s: a whole number and ms, s, m, h, d or w");

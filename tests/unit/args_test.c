@@ -161,6 +161,7 @@ static void durations(void **state) {
 	assert_true(sl_args_duration("10m", max, &ns) && ns == max);
 	assert_true(sl_args_duration("2h", UINT64_MAX, &ns) && ns == 7200 * second);
 	assert_true(sl_args_duration("1d", UINT64_MAX, &ns) && ns == 86400 * second);
+	assert_true(sl_args_duration("2w", UINT64_MAX, &ns) && ns == 14 * 86400 * second);
 	static const char *const bad[] = {"",
 	                                  "1",
 	                                  "s",
