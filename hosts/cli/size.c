@@ -2,6 +2,7 @@
 #include "hosts/cli/size.h"
 
 #include "hosts/cli/cli.h"
+#include "store/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static uint64_t in_mib(uint64_t bytes, uint64_t keys) {
 
 static int size(const struct sl_verb *verb, const struct sizing *sizing) {
 	struct sl_size sum = {0};
-	uint64_t bytes;
+	uint64_t mib;
 	uint32_t percent;
 	printf("%-*s %10s %10s %10s %10s\n", LIMIT_COLUMNS, "bytes a key", "store", "module", "script", "by hand");
 	for (uint32_t i = 0; i < sizing->limit_count; i++) {
@@ -72,15 +73,18 @@ static int size(const struct sl_verb *verb, const struct sizing *sizing) {
 		add(&sum.script, one.script, i == 0);
 		add(&sum.theirs, one.theirs, i == 0);
 	}
-	sl_size_store(sizing->limits, sizing->limit_count, sizing->keys, &bytes, &percent);
-	sum = (struct sl_size){.slots = bytes >> 20,
+	sl_size_store(sizing->limits, sizing->limit_count, sizing->keys, &mib, &percent);
+	sum = (struct sl_size){.slots = mib,
 	                       .module = in_mib(sum.module, sizing->keys),
 	                       .script = in_mib(sum.script, sizing->keys),
 	                       .theirs = in_mib(sum.theirs, sizing->keys)};
 	char name[64];
 	snprintf(name, sizeof name, "MiB for %u keys", sizing->keys);
 	print_row(name, &sum);
-	printf("\nstore: {memory: %" PRIu64 "MiB, blocks: %u%%}\n", bytes >> 20, percent);
+	if (mib > SL_ARENA_BYTES_MAX >> 20)
+		puts("\nno store is that large: it has 256GiB at most");
+	else
+		printf("\nstore: {memory: %" PRIu64 "MiB, blocks: %u%%}\n", mib, percent);
 	return sl_cli_end(verb, SL_EXIT_FINE);
 }
 

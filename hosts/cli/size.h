@@ -15,9 +15,8 @@ struct sl_size {
 /* Of a limit; all 0 for one that has no counter. */
 struct sl_size sl_size_of(const struct sluice_limit *limit);
 
-/* The memory and the share of blocks, in percent (1..98), of a store for so many keys of each of the limits.
- *  bytes  out: a multiple of 1 MiB */
-void sl_size_store(const struct sluice_limit *limits, uint32_t count, uint64_t keys, uint64_t *bytes,
-                   uint32_t *percent);
+/* The memory, in MiB, and the share of blocks, in percent (1..98), of a store for so many keys, below 2^32, of each of
+ * at most SLUICE_ITEMS_MAX limits; it may be more than a store can have. */
+void sl_size_store(const struct sluice_limit *limits, uint32_t count, uint64_t keys, uint64_t *mib, uint32_t *percent);
 
 #endif

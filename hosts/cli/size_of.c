@@ -101,18 +101,19 @@ struct sl_size sl_size_of(const struct sluice_limit *limit) {
 	return size;
 }
 
-void sl_size_store(const struct sluice_limit *limits, uint32_t count, uint64_t keys, uint64_t *bytes,
-                   uint32_t *percent) {
-	const uint64_t mib = 1 << 20;
+/* Whole MiB that hold a share of so many percent for this, and some more. */
+static uint64_t mib_for(uint64_t each, uint64_t keys, uint64_t percent) {
+	return (uint64_t)(sl_mul(each, keys) * 100 / percent >> 20) + 1;
+}
+
+void sl_size_store(const struct sluice_limit *limits, uint32_t count, uint64_t keys, uint64_t *mib, uint32_t *percent) {
 	uint64_t slots = 0, blocks = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		struct sl_size size = sl_size_of(&limits[i]);
-		slots += size.slots * keys;
-		blocks += size.blocks * keys;
+		slots += size.slots;
+		blocks += size.blocks;
 	}
 	*percent = sl_footprint_split(&(struct sl_footprint){slots, blocks, blocks}); /* for keys that use all up */
 	/* by whole percents one of the two may come short: what is given is enough for both */
-	uint64_t of_blocks = (uint64_t)sl_div_ceil(sl_mul(blocks, 100), *percent);
-	uint64_t of_slots = (uint64_t)sl_div_ceil(sl_mul(slots, 100), 100 - *percent);
-	*bytes = (sl_max(of_blocks, of_slots) + mib) / mib * mib;
+	*mib = sl_max(mib_for(blocks, keys, *percent), mib_for(slots, keys, 100 - *percent));
 }

@@ -138,6 +138,16 @@ def test_what_is_written_by_hand_takes_what_is_said(redises, said):
             hold(bytes_a_key(redis, commands, made), limit, "by hand", said[limit]["by hand"])
 
 
+@pytest.mark.parametrize("limit, keys, least_mib", [
+    ("sliding-log 1k/1m", 150_000_000, 400_000), ("sliding-log 4G/1s", 4_294_967_295, 2 ** 64 >> 20)])
+def test_more_than_a_store_can_have(sluice_bin, limit, keys, least_mib):
+    done = subprocess.run([sluice_bin, "size", "--limit", limit, "--keys", str(keys)], capture_output=True, text=True,
+                          timeout=120, check=True)
+    *_, row, empty, last = done.stdout.splitlines()
+    assert (empty, last) == ("", "no store is that large: it has 256GiB at most")
+    assert int(re.match(rf"MiB for {keys} keys +(\d+)", row)[1]) > least_mib
+
+
 def test_what_is_not_there_and_what_is_refused(sluice_bin):
     def run(*args):
         done = subprocess.run([sluice_bin, "size", *args], capture_output=True, text=True, check=False, timeout=120)

@@ -66,11 +66,12 @@ static void stores(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct sluice_limit limit;
-		uint64_t bytes;
+		uint64_t mib;
 		uint32_t percent;
 		assert_int_equal(
 			sluice_limit_parse(&limit, (struct sluice_bytes){rows[i].limit, strlen(rows[i].limit)}, NULL), SLUICE_OK);
-		sl_size_store(&limit, 1, rows[i].keys, &bytes, &percent);
+		sl_size_store(&limit, 1, rows[i].keys, &mib, &percent);
+		uint64_t bytes = mib << 20;
 		uint64_t lost = fill(&limit, rows[i].keys, bytes, percent), lost_of_half;
 		if (lost != 0)
 			fail_msg("%s: %llu lost", rows[i].limit, (unsigned long long)lost);
