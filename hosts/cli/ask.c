@@ -53,6 +53,7 @@ static void add_prefix(struct sl_cli_ask *ask) {
 static const char *address_of(const struct sl_cli_ask *ask) {
 	return ask->in_redis                ? ask->url.server
 	       : ask->store != NULL         ? ask->store
+	       : ask->policy_file != NULL   ? ask->policy_file
 	       : ask->server.server != NULL ? ask->server.server
 	                                    : SL_CLI_SERVER;
 }
@@ -66,7 +67,11 @@ int sl_ask_failed(const struct sl_cli_ask *ask, const struct sluice_error *error
 		return sl_ask_fail_busy(ask->verb, ask->store);
 	if (ask->in_redis && strstr(error->text, "unknown command") != NULL)
 		return sl_cli_fail(ask->verb, "%.128s: Sluice's module is not loaded there", address_of(ask));
-	return sl_cli_fail(ask->verb, "%.128s: %s", address_of(ask), error->text);
+	/* in this process no server refuses */
+	size_t skip = ask->client.here != NULL && strncmp(error->text, SL_CLIENT_REFUSED, sizeof SL_CLIENT_REFUSED - 1) == 0
+	                  ? sizeof SL_CLIENT_REFUSED - 1
+	                  : 0;
+	return sl_cli_fail(ask->verb, "%.128s: %s", address_of(ask), error->text + skip);
 }
 
 void sl_ask_end(struct sl_cli_ask *ask) {

@@ -17,6 +17,7 @@ struct sl_cli_ask {
 	struct sl_client_options server;
 	const char *store;       /* NULL: a server */
 	const struct sluice_policy *policy; /* whose limits a store of this host has; NULL: none */
+	const char *policy_file;            /* where that is from */
 	struct sl_redis_url url; /* of it, where it is a Redis */
 	bool in_redis;
 	bool peek, upto, next;

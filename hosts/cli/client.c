@@ -206,7 +206,7 @@ enum { REFUSAL_SHOWN_MAX = 200 };
 static bool refuse(struct sluice_bytes text, bool is_error, struct sluice_error *error) {
 	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
 	if (is_error) {
-		sl_out_str(&out, "the server refused: ");
+		sl_out_str(&out, SL_CLIENT_REFUSED);
 		sl_out_shown(&out, text, REFUSAL_SHOWN_MAX);
 		if (text.len >= 6 && memcmp(text.data, "NOAUTH", 6) == 0)
 			sl_out_str(&out, " Set SLUICE_PASSWORD to a token, or to the password of --user");

@@ -14,6 +14,9 @@ enum {
 	SL_CLIENT_TIMEOUT_S = 5, /* for connecting, for sending and for each read */
 };
 
+/* What stands before the text of an error that a server has answered. */
+#define SL_CLIENT_REFUSED "the server refused: "
+
 /* Which server, and as whom. Zeros: the one at SL_CLI_SERVER, as nobody, unless SLUICE_PASSWORD says a token. */
 struct sl_client_options {
 	const char *server; /* "127.0.0.1:7379", "[::1]:7379", "localhost:7379" or "unix:/path"; NULL: SL_CLI_SERVER */

@@ -68,6 +68,7 @@ static int take_word(const struct sl_verb *verb, void *to, const char *word) {
 static int load_policy(struct explain *explain) {
 	int status = sl_cli_load_policy(explain->ask.verb, explain->config, false, &explain->policy);
 	explain->ask.policy = explain->policy;
+	explain->ask.policy_file = explain->config;
 	return status;
 }
 

@@ -156,6 +156,17 @@ def test_a_policy_of_more_limits_than_are_told(server, sluice, tmp_path):
         assert (len(story["limits"]), len(story["others"]), story.get("left_out")) == (1, 1023, left_out)
 
 
+def test_who_refuses_is_told(sluice, tmp_path, one):
+    """Where no server was asked, none is named."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("limits: [{name: a, key: ip, limit: 5/1m}]\n")
+    why = "ERR the attribute 'ip' is given twice: expected each once\n"
+    for place, said in ((["-c", policy], f"{policy}: "), (["-c", policy, "--store", tmp_path / "counters"],
+                                                          f"{tmp_path / 'counters'}: "),
+                        (["-s", at(one)], f"{at(one)}: the server refused: ")):
+        assert sluice("explain", "ip=1", "ip=2", *place) == (2, "", f"sluice explain: {said}{why}")
+
+
 def test_over_http(one):
     admit(one, "ip", "192.0.2.7", "user", "ann")
     url = f"http://127.0.0.1:{one.http_port}/v1/inspect?ip=192.0.2.7&user=ann&plan=pro"
