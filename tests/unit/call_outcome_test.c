@@ -358,6 +358,48 @@ static void test_a_limit_that_nobody_decided_is_an_error_of_its_own(void **state
 
 /* ---- staggering -------------------------------------------------------------------------------------------------- */
 
+/* Where limits cost differently and one costs nothing, the call's cost is 0 and items say theirs. */
+static void test_a_lease_is_counted_whatever_other_limits_cost(void **state) {
+	struct server *server = server_open("limits:\n"
+	                                    "- {name: bytes, key: user, limit: 100/1h}\n"
+	                                    "- {name: flight, key: user, limit: concurrency 5 lease 1m}\n");
+	const struct sluice_attribute user = {sl_str("user"), sl_str("ann")};
+	static const struct {
+		uint32_t cost, bytes, flight;
+	} calls[] = {{1, 0, 0}, {0, 0, 1}, {1, 7, 0}, {0, 0, 0}, {0, 7, 1}}; /* four of them hold a lease */
+	(void)state;
+	assert_int_equal(sluice_policy_match(server->policy, &user, 1, &server->match, server->match_buffer,
+	                                     SLUICE_MATCH_BYTES_MAX),
+	                 SLUICE_OK);
+	assert_int_equal(server->match.count, 2);
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		char id[SL_TICKET_ID_DIGITS + 1];
+		memcpy(server->items, server->match.items, 2 * sizeof server->items[0]);
+		server->items[0].cost = calls[i].bytes;
+		server->items[1].cost = calls[i].flight;
+		sluice_make_id(id);
+		server->call = (struct sluice_call){.items = server->items,
+		                                    .item_count = 2,
+		                                    .cost = calls[i].cost,
+		                                    .operation = SLUICE_ACQUIRE,
+		                                    .id = sl_str(id),
+		                                    .now = NOW_NS,
+		                                    .each = server->each};
+		sluice_decide_many(server->context.store, &server->call, 1);
+		assert_true(server->call.err == SLUICE_OK && server->call.merged.allowed);
+		const struct sl_call_outcome outcome = {.call = &server->call,
+		                                        .positions = server->match.position,
+		                                        .shown = 2,
+		                                        .transport = SL_TRANSPORT_HTTP};
+		sl_call_outcome_settle(&server->context, &outcome);
+	}
+	assert_int_equal(sluice_holders(server->context.store, server->match.items[1].limit, server->match.items[1].key,
+	                                NOW_NS, NULL, 0),
+	                 4);
+	assert_int_equal(server->context.stats->events[SL_TRANSPORT_HTTP][SL_EVENT_LEASE_ACQUIRED], 4);
+	server_close(server);
+}
+
 static void test_only_limits_that_say_so_are_staggered(void **state) {
 	(void)state;
 	struct server *server =
@@ -494,6 +536,7 @@ int main(void) {
 		cmocka_unit_test(test_bounds_are_counted_by_name),
 		cmocka_unit_test(test_what_cannot_be_decided_is_an_error_of_each),
 		cmocka_unit_test(test_a_limit_that_nobody_decided_is_an_error_of_its_own),
+		cmocka_unit_test(test_a_lease_is_counted_whatever_other_limits_cost),
 		cmocka_unit_test(test_only_limits_that_say_so_are_staggered),
 		cmocka_unit_test(test_the_merged_answer_follows_a_staggered_wait),
 		cmocka_unit_test(test_candidates_change_no_decision_and_no_byte),

@@ -299,7 +299,7 @@ static void count_made(struct sl_door_context *context, const struct sl_call_out
 	}
 	if (call->upto && call->granted < call->cost && call->granted != 0)
 		count_event(context, outcome, SL_EVENT_PARTLY);
-	if (call->cost == 0)
+	if (!sl_admission_costs(call))
 		return;
 	if (call->operation == SLUICE_ACQUIRE)
 		count_event(context, outcome, SL_EVENT_LEASE_ACQUIRED);
