@@ -548,6 +548,33 @@ static void test_tickets_that_do_not_fit(void **state) {
 	answer_free(&answer);
 }
 
+/* What a proxy keeps for an answer's head holds the ticket in any case, and RateLimit where there is room for it. */
+static void test_heads_fit_a_proxys_page(void **state) {
+	char yaml[4096], *at = yaml;
+	(void)state;
+	at += snprintf(at, 128, "attributes: {user: header x-user}\nlimits:\n");
+	for (int i = 0; i < 16; i++) {
+		at += snprintf(at, 160, "  - {name: '%.*s%02d', key: %s, limit: %s}\n", 60,
+		               "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn", i, i < 2 ? "user" : "[]",
+		               i < 2 ? "concurrency 9 lease 1m" : "2/1h");
+	}
+	use_policy(yaml);
+	for (size_t len = 1; len <= 1000; len += 333) {
+		for (int i = 0; i < 3; i++) { /* two are allowed, then 14 limits deny */
+			char *lines = repeat("X-User: ", "u", len, "\r\n");
+			struct answer answer = ask_door("/v1/auth/forward", lines);
+			free(lines);
+			const char *body = strstr(out.data, "\r\n\r\n");
+			assert_int_equal(answer.status, i < 2 ? 200 : 429);
+			assert_in_range(body + 4 - out.data, 1, 4096);
+			assert_true((header(&answer, "Sluice-Ticket") != NULL) == (i < 2));
+			assert_true((header(&answer, "RateLimit-Policy") != NULL) == (len < 1000 || i == 2));
+			answer_free(&answer);
+		}
+		context.now += 7200 * UINT64_C(1000000000);
+	}
+}
+
 /* What is only observed denies nobody: its lease is not told, where others' would fit, and ends by its time. */
 static void test_observed_tickets_that_do_not_fit(void **state) {
 	(void)state;
@@ -640,6 +667,7 @@ int main(void) {
 		TEST(test_what_a_ticket_of_leases_alone_needs),
 		TEST(test_estimates),
 		TEST(test_tickets_that_do_not_fit),
+		TEST(test_heads_fit_a_proxys_page),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

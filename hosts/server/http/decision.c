@@ -23,6 +23,12 @@
 #include "proto/problem.h"
 #include "proto/template.h"
 
+/* Of an answer's head, before its length: with that it fits the page, 4 KiB, that nginx keeps for a head. The longest
+ * ticket and all lines but those that tell of limits are shorter. */
+enum { PROXY_HEAD_MAX = 4000 };
+
+_Static_assert(SL_ADMISSION_PROXY_TICKET_MAX + SL_HTTP_REPLY_ROOM_HEAD < PROXY_HEAD_MAX, "a ticket fits a head");
+
 void sl_http_view_limit(struct sl_http_view *view, uint32_t i, struct sluice_bytes name) {
 	const struct sluice_item *item = &view->call->items[i];
 	const struct sluice_decision *decision = &view->call->each[i];
@@ -180,6 +186,16 @@ static size_t room_for(const struct sl_http_view *view) {
 	return room + (view->denied != NULL ? SL_TEMPLATE_ROOM(view->denied->body.len) : 0);
 }
 
+/* The lines that tell of limits. A proxy's door leaves them out where they would make the head longer than proxies
+ * read: nginx would take the whole answer for a failure, and fail open. */
+static void put_rate_limit(struct sl_out *out, const struct sl_http_view *view, uint32_t forms,
+                           const struct sl_headers_decision *decision) {
+	char *before = out->at;
+	sl_headers_rate_limit(out, forms, decision);
+	if (view->style.empty && sl_out_len(out) > PROXY_HEAD_MAX)
+		out->at = before;
+}
+
 static void put_headers(struct sl_out *out, const struct sl_http_view *view, uint32_t forms, bool denied) {
 	const struct sluice_decision *merged = &view->call->merged;
 	const struct sl_headers_decision decision = {
@@ -197,7 +213,7 @@ static void put_headers(struct sl_out *out, const struct sl_http_view *view, uin
 	}
 	if (view->failed_open && (forms & SL_FORM_FAILED_OPEN) != 0)
 		sl_out_str(out, SL_HEADERS_FAILED_OPEN);
-	sl_headers_rate_limit(out, forms, &decision);
+	put_rate_limit(out, view, forms, &decision);
 }
 
 static void put_denied(struct sl_out *out, const struct sl_http_view *view) {
