@@ -183,13 +183,31 @@ static bool find(struct sl_deciding *d, struct sl_cell *c, uint32_t *cost) {
 	return true;
 }
 
+/* A bucket whose counter has gone was full again: what a commit says above its estimate it owes from now on. Of an
+ * estimate in a window, or a log, that has gone nothing counts. */
+static void charge_above(const struct slr_call *call, struct slr_part *m) {
+	struct slr_change change = {.forced = true};
+	if (!sl_rule_has(m->cell.limit, SL_DRAINS) || m->cell.limit->quota == 0 ||
+	    call->asked.cost <= m->found.its.cost || !has_room(call, m, m->identity))
+		return;
+	change.charge = call->asked.cost - m->found.its.cost;
+	slr_part_reload(call, m);
+	slr_part_judge(call, m, 0, false, m->cell.decision);
+	slr_part_commit(call, m, &change);
+	slr_part_reload(call, m);
+	slr_part_judge(call, m, 0, false, m->cell.decision);
+	slr_part_keep(call, m);
+}
+
 /* Closes a reservation that was found. `correction`: that its image has been corrected by; NULL: a log can't be made
  * longer for it, and the estimate stays charged. */
 static void close_one(const struct slr_call *call, struct slr_part *m, const struct sl_correction *correction) {
 	struct slr_change change = {.correction = correction};
 	slr_part_close(call, m, &m->found);
-	if (!m->cell.there)
+	if (!m->cell.there) {
+		charge_above(call, m);
 		return;
+	}
 	m->ledger = (struct sl_ledger){m->ledger.list, m->returned}; /* how long it lives if no other is returned */
 	slr_part_judge(call, m, 0, false, m->cell.decision);
 	m->ledger = slr_ledger_of(m->key->value, m->identity);

@@ -526,6 +526,29 @@ static void test_what_ends_soon_cuts_off_nothing(void **state) {
 	slr_value_free(value);
 }
 
+/* A bucket that was full again, and went, owes what a commit says above its estimate; of a window nothing is left. */
+static void test_a_commit_above_its_estimate_needs_no_counter(void **state) {
+	static const struct {
+		const char *limit;
+		uint32_t left;
+	} rows[] = {{"token-bucket 600/1m burst 100", 21}, {"leaky-bucket 600/1m queue 99", 21}, {"600/100ms", 600}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const struct sluice_limit limit = redis_limit(rows[i].limit);
+		slr_value value = 0;
+		struct slr_call call;
+		redis_do(SL_OP_RESERVE, &value, &limit, 0, 1, 9);
+		assert_true(slr_value_remove(&value, sl_identity_of(&limit)));
+		call = redis_do(SL_OP_COMMIT, &value, &limit, 700, 80, 9);
+		assert_int_equal(call.asked.found, 1);
+		assert_int_equal(call.each[0].remaining, rows[i].left);
+		if (rows[i].left == 21)
+			assert_in_range(call.keys[0].expire_ms, redis_wall_ms() + 7900, redis_wall_ms() + 7902);
+		assert_int_equal(redis_do(SL_OP_PEEK, &value, &limit, 700, 1, 0).each[0].remaining, rows[i].left);
+		slr_value_free(value);
+	}
+}
+
 static void test_a_member_has_the_same_number_on_every_node(void **state) {
 	static const unsigned char number[] = {0xab, 0x67, 0x5a, 0x64, 0xfc, 0x69, 0x79, 0x70};
 	struct sluice_limit limit = redis_limit("distinct 10/1m");
@@ -648,6 +671,7 @@ int main(void) {
 		cmocka_unit_test(test_a_refund_of_a_log_is_not_the_log),
 		cmocka_unit_test(test_what_is_over_leaves_replicas),
 		cmocka_unit_test(test_what_ends_soon_cuts_off_nothing),
+		cmocka_unit_test(test_a_commit_above_its_estimate_needs_no_counter),
 		cmocka_unit_test(test_a_member_has_the_same_number_on_every_node),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),
 		cmocka_unit_test(test_more_shapes_than_there_is_room_for),
