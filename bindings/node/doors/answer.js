@@ -2,6 +2,7 @@
  * fields, and the problem document of a denial. */
 'use strict';
 
+const { windowOf } = require('./calendar.js');
 const { instantOf } = require('./instant.js');
 const { told } = require('./notation.js');
 
@@ -80,10 +81,11 @@ function single(fields, forms, limits, decider, now) {
 /** The header fields of a decision, [[name, value]].
  *  forms  formsOf()'s
  *  texts  of the limits, in the order of result.each
- *  now    ms since 1970, for legacy-epoch */
+ *  now    ms since 1970, for legacy-epoch and windows of the calendar */
 function headersOf(result, forms, texts, now) {
 	const fields = [];
-	const limits = limitsOf(result, texts);
+	const limits = limitsOf(result, texts).map((limit) => (limit.calendar === undefined ? limit
+		: { ...limit, window: windowOf(limit.calendar, now) }));
 	const decider = deciderOf(result, limits);
 	if (limits.length > 0 && forms.includes('draft10'))
 		draft10(fields, result, limits, decider);

@@ -46,10 +46,11 @@ function concurrency(words) {
 		: { name: `concurrency ${quota} lease ${printed(lease)}`, inFlight: true };
 }
 
-/** A window of the calendar has no length of its own: its `w` is left out. */
+/** A window of the calendar has no length of its own, but that of the present one: calendar.js. */
 function calendar(quota, unit, words) {
 	return words.length === 2 && words[0] === 'at'
-		? { name: `fixed-window ${quota}/${unit} at ${words[1]}`, turns: UNITS.m } : null;
+		? { name: `fixed-window ${quota}/${unit} at ${words[1]}`, turns: UNITS.m,
+			calendar: { unit, zone: words[1] } } : null;
 }
 
 function windowed(algorithm, words) {
@@ -112,8 +113,9 @@ function readLimit(text) {
 	return read.options.size === 0 ? { name: read.head, window: seconds(read.window), turns } : null;
 }
 
-/** {name, window?, turns?, inFlight?, unlimited?} of a limit: its canonical text; seconds in which its whole quota
- * comes back; ms of which every instant is a multiple at which it is back; whether it counts what is in flight. */
+/** {name, window?, calendar?, turns?, inFlight?, unlimited?} of a limit: its canonical text; seconds in which its whole
+ * quota comes back; the unit and the zone of one of the calendar; ms of which every instant is a multiple at which it
+ * is back; whether it counts what is in flight. */
 function told(text) {
 	let read = kept.get(text);
 	if (read === undefined) {

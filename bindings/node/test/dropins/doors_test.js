@@ -19,7 +19,7 @@ const LIMITS = ['100/60s', '10/1500ms', 'fixed-window 10k/1d', 'sliding-log 400k
 	'token-bucket 7/60s', 'token-bucket 3/7m burst 1k', 'leaky-bucket 10/1s queue 50', 'leaky-bucket 7/1m',
 		'distinct 50/1h',
 	'fixed-window 1G/3660d', '005/01m', '14/2w', 'sliding-window 100/1m spread', 'unlimited', 'fixed-window 0/1h',
-	'token-bucket 0/1m', '1/90s'];
+	'token-bucket 0/1m', '1/90s', '3/month at Europe/Berlin', 'fixed-window 3/day at UTC', '3/hour at Asia/Kolkata'];
 
 const fieldsOf = (answer) => Object.fromEntries(['ratelimit-policy', 'ratelimit', 'ratelimit-limit',
 	'ratelimit-remaining',
@@ -56,6 +56,34 @@ for (const form of FORMS) {
 		}
 	});
 }
+
+test('windows of the calendar have the length that the server tells, whatever the clocks do', async (t) => {
+	const server = await startSluice('client-time: true\nlimits: []\n');
+	t.after(() => server.stop());
+	const { at, limiter } = steered();
+	for (const [zone, middle] of [['Europe/Berlin', '2024-03-31'], ['Europe/Berlin', '2024-10-27'],
+		['America/Sao_Paulo', '2018-11-04'], ['America/Havana', '2024-11-03'], ['America/St_Johns', '2006-10-29'],
+		['Pacific/Apia', '2011-12-30'], ['Australia/Lord_Howe', '2024-04-07'], ['Asia/Kathmandu', '2024-02-29']]) {
+		for (const limits of ['day', 'week', 'month', 'year'].map((unit) => [`fixed-window 9/${unit} at ${zone}`])) {
+			for (let hours = -40; hours <= 60; hours += 9.75) {
+				at.now = Date.parse(middle) + hours * 3600000;
+				const key = `${middle} ${at.now}`;
+				const answer = await fetch(`http://127.0.0.1:${server.http}/v1/check`, { method: 'POST',
+					body: JSON.stringify({ key, limits, at: at.now }) });
+				const result = await limiter.check(key, limits, { next: true, each: true });
+				const fields = Object.fromEntries(headersOf(result, ['draft10'], limits, at.now));
+				assert.strictEqual(fields['RateLimit-Policy'], answer.headers.get('ratelimit-policy'),
+					`${limits} ${new Date(at.now).toISOString()}`);
+			}
+		}
+	}
+});
+
+test('a zone that the runtime does not know has no length', () => {
+	const { windowOf } = part('doors/calendar.js');
+	assert.strictEqual(windowOf({ unit: 'day', zone: 'No/Where' }, START), undefined);
+	assert.strictEqual(windowOf({ unit: 'day', zone: 'UTC' }, START), 86400);
+});
 
 const CHAINS = ['192.0.2.7', '6.6.6.6, 192.0.2.7', '192.0.2.7, 10.0.0.2', '192.0.2.7,, ,10.0.0.2', 'junk',
 	'junk, 10.0.0.2',
