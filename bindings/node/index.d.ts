@@ -1,6 +1,6 @@
 /** A limit in Sluice's notation, such as `100/1m` or `token-bucket 10/1s burst 50`. */
 export type Limit = string;
-/** A key, at most 1,024 bytes; a string stands for its UTF-8. */
+/** A key of any length; a string stands for its UTF-8. */
 export type Key = string | Uint8Array;
 /** A limit, or up to 16, decided as one step: all are charged or none. `[key, limit]` counts for another key. */
 export type Limits = Limit | ReadonlyArray<Limit | readonly [key: Key, limit: Limit]>;

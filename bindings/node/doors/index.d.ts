@@ -4,17 +4,21 @@ export type HeaderForm = 'draft10' | 'draft7' | 'draft6' | 'legacy-epoch' | 'leg
 type Maybe<T> = T | Promise<T>;
 type Of<Request, T> = T | ((request: Request) => Maybe<T>);
 
-/** Who decides: exactly one of these three. */
-export interface Deciding {
+/** A limiter: exactly one of `limiter` and `store`. */
+export interface Limiting {
 	/** A Limiter of yours. */
 	limiter?: Limiter;
 	/** The store of a Limiter to be made: `shared:NAME`, a path, `memory`, `redis://host:port`. */
 	store?: string;
+	/** ms that a server may take to answer: 100. */
+	timeout?: number;
+}
+
+/** Who decides: exactly one of `limiter`, `store` and `url`. */
+export interface Deciding extends Limiting {
 	/** A server's HTTP door, such as `http://127.0.0.1:7380`; with a user's `token`, if it has users. */
 	url?: string;
 	token?: string;
-	/** ms that a server may take to answer: 100. */
-	timeout?: number;
 }
 
 /** What all middlewares take. */
@@ -60,7 +64,7 @@ export interface Verdict {
 }
 
 /** What stores for other libraries take. */
-export interface CounterOptions extends Deciding {
+export interface CounterOptions extends Limiting {
 	/** How windows are counted. Default: sliding-window. */
 	algorithm?: 'sliding-window' | 'sliding-log' | 'fixed-window';
 	/** Stands before each key. */

@@ -20,4 +20,6 @@ export const j: boolean = {} instanceof RateLimitedError;
 // @ts-expect-error
 express({ limiter, onError: 'maybe' });
 // @ts-expect-error
+new SluiceStore({ url: 'http://x' });
+// @ts-expect-error
 createFetch({ retries: 1 });
