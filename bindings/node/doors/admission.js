@@ -51,21 +51,22 @@ class Admission {
 		this.find = clientFinder(o);
 		this.forms = formsOf(o.headers);
 		this.onError = o.onError ?? 'allow';
-		this.ipv6Prefix = o.ipv6Prefix ?? 64;
 		if (!ON_ERROR.includes(this.onError))
 			throw new TypeError(`onError is one of ${ON_ERROR.join(', ')}; got '${o.onError}'`);
-		if (!(Number.isInteger(this.ipv6Prefix) && this.ipv6Prefix >= 1 && this.ipv6Prefix <= 128))
+		const prefix = o.ipv6Prefix ?? 64;
+		if (!(Number.isInteger(prefix) && prefix >= 1 && prefix <= 128))
 			throw new TypeError(`ipv6Prefix is 1 to 128; got ${o.ipv6Prefix}`);
 		if (o.limits !== undefined && o.attributes !== undefined)
 			throw new TypeError('attributes are for a policy, which has limits of its own: give the one or the other');
 		this.options = o;
 	}
 
-	/** The address that a request counts as, in text; undefined where it has none (a unix socket). */
-	clientOf(view) {
+	/** The address that a request counts as, in text; undefined where it has none (a unix socket). ipv6Prefix: where
+	 * the options say none. */
+	clientOf(view, ipv6Prefix) {
 		const header = this.options.clientAddress ?? 'x-forwarded-for';
 		const address = this.find(view.peer, view.header(header));
-		return address === null ? undefined : addressKey(address, this.ipv6Prefix);
+		return address === null ? undefined : addressKey(address, this.options.ipv6Prefix ?? ipv6Prefix);
 	}
 
 	/** Decides a request. Throws only with `onError: 'throw'`, or what a function of the options throws. */
@@ -86,7 +87,7 @@ class Admission {
 	}
 
 	async byPolicy(view, more, cost) {
-		const ip = this.clientOf(view);
+		const ip = this.clientOf(view, 128); // the policy's own ipv6-prefix groups
 		const attributes = { method: view.method, path: view.url, ...(view.host ? { host: view.host } : {}),
 			...(ip === undefined ? {} : { ip }), ...await call(this.options.attributes, view.request) };
 		const result = await this.limiter.admit(attributes, {...more, next : true, each : true});
@@ -95,7 +96,7 @@ class Admission {
 
 	async byLimits(view, limits, more, cost) {
 		const list = Array.isArray(limits) ? limits : [limits];
-		const key = await call(this.options.key, view.request) ?? this.clientOf(view);
+		const key = await call(this.options.key, view.request) ?? this.clientOf(view, 64);
 		if (key === undefined)
 			throw new TypeError('nobody says whose request it is (a unix socket without a header?); give `key`');
 		const leases = list.some((limit) => CONCURRENCY.test(textOf(limit)));

@@ -44,7 +44,7 @@ export interface AdmissionOptions<Request> extends Deciding {
 	trustedProxies?: readonly string[];
 	/** The header that they write it to. Default: x-forwarded-for. */
 	clientAddress?: 'x-forwarded-for' | 'forwarded';
-	/** IPv6 clients count by their network. Default: 64. */
+	/** IPv6 clients count by their network. Default: 64; with a policy its own `ipv6-prefix`. */
 	ipv6Prefix?: number;
 	/** How answers tell of limits. Default: draft10; with `url`, what the server is told to send. */
 	headers?: HeaderForm | readonly HeaderForm[] | 'none';

@@ -273,6 +273,20 @@ test('by a policy, in process and at a server', async (t) => {
 	}
 });
 
+test('a policy says how IPv6 clients count, unless the options do', async (t) => {
+	const limit = 'limits: [{name: one, when: {ip: "2001:db8:1:201::7"}, key: [], limit: sliding-log 0/1h}, ' +
+		'{name: all, key: ip, limit: sliding-log 1/1h}]\n';
+	for (const [policy, options, told] of [['', {}, [429, 200, 429]], ['ipv6-prefix: 48\n', {}, [429, 429, 429]],
+		['ipv6-prefix: 128\n', {}, [429, 200, 200]], ['', { ipv6Prefix: 128 }, [429, 200, 429]],
+		['ipv6-prefix: 128\n', { ipv6Prefix: 56 }, [200, 200, 429]]]) {
+		const { limiter } = steered({ policy: policy + limit });
+		const url = await app(t, sluice({ limiter, ...options })), seen = [];
+		for (const address of ['2001:db8:1:201::7', '2001:db8:1:300::8', '2001:db8:1:300::9'])
+			seen.push((await ask(url, { headers: { 'x-forwarded-for': address } })).status);
+		assert.deepStrictEqual(seen, told, `${policy} ${JSON.stringify(options)}`);
+	}
+});
+
 test('HTTP/2: the host of a request is known', async (t) => {
 	const { limiter } = steered({ policy: HOSTED });
 	const middleware = sluice({ limiter });
