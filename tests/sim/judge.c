@@ -84,6 +84,8 @@ void judge_admitted(struct world *world, struct sim_counter *counter, sluice_ns 
 	const sluice_ns here = judge_clock(world, counter, &until);
 	counter->admitted += cost;
 	*new = (struct sim_admission){here < floor ? here : floor, until, world->time.now, cost};
+	if (sent < counter->given_back_at)
+		new->from = sl_min(new->from, counter->given_back_from);
 	if (!limit->windowed)
 		return;
 	world->totals.judged++;
@@ -305,6 +307,29 @@ void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_
 	if (early != 0)
 		judge_lost(world, counter, early);
 	judge_clock_reopened(world, node, counter);
+}
+
+/* A front gives back what was confirmed for a request that does not pass. A refund takes the newest charge, which may
+ * be another's: that one counts for as long as what was to be given back, which is older by what the request lasted. */
+void judge_given_back(struct sim_node *node, const struct sluice_bytes *args, uint32_t count) {
+	struct world *world = world_of(node);
+	const sluice_ns lasted = 2 * world->config.budget_ns;
+	for (uint32_t c = 0; c < world->counter_count; c++) {
+		struct sim_counter *counter = &world->counters[c];
+		bool named = false;
+		for (uint32_t i = 1; i < count; i++)
+			named = named || sl_bytes_equal(args[i], sl_str(counter->redis_key));
+		if (!named || !counter->limit->windowed)
+			continue;
+		counter->given_back_at = world->time.now;
+		counter->given_back_from = judge_clock(world, counter, NULL) - lasted;
+		for (uint32_t back = 1; back <= counter->count && back <= RING; back++) {
+			struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
+			if (one->at + lasted < world->time.now)
+				break;
+			one->from = sl_min(one->from, counter->given_back_from);
+		}
+	}
 }
 
 static void look_at(struct world *world, struct sim_counter *counter) {

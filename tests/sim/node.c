@@ -365,6 +365,8 @@ static void run(struct sim_node *node, const struct sluice_bytes *args, uint32_t
 	} else if (serves(node, row, args, count, asked)) {
 		if (node->before != NULL && count > 1)
 			node->before(node, args[1]);
+		if (node->refunding != NULL && is(args[0], "SLUICE.REFUND"))
+			node->refunding(node, args, count);
 		sim_reply_begin();
 		SL_ASSERT(sim_module_run(node, args, count, false));
 		node->commands++;

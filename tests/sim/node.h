@@ -60,6 +60,8 @@ struct sim_node {
 	/* Called before each command of a client that is served, and after any; may be NULL. */
 	void (*before)(struct sim_node *node, struct sluice_bytes key);
 	void (*after)(struct sim_node *node, struct sluice_bytes key);
+	/* Before a REFUND; may be NULL. */
+	void (*refunding)(struct sim_node *node, const struct sluice_bytes *args, uint32_t count);
 	/* Before a key whose time is over goes; may be NULL. */
 	void (*expiring)(struct sim_node *node, struct sim_entry *entry);
 	struct sim_net *net;

@@ -310,12 +310,12 @@ static void judge_listed(struct world *world, const struct change *change, const
 		         counter->key, one->ms_left, counter->own.end_least, counter->own.end_most);
 }
 
-/* All pages have come: nothing is left out. */
 /* A replica that was taken for the primary yet hides a key that has ended by its wall's clock, which may be ahead. */
 static bool may_hide(const struct world *world, const struct change *change, const struct sim_counter *counter) {
 	return world->replica_listed_at >= change->sent && clocks_differ(world) && counter->own.end_most != SLUICE_NEVER;
 }
 
+/* All pages have come: nothing is left out. */
 static void judge_whole(struct world *world, const struct change *change) {
 	for (uint32_t c = 0; c < world->counter_count; c++) {
 		struct sim_counter *counter = &world->counters[c];

@@ -485,6 +485,7 @@ void shards_begin(struct world *world) {
 		world->nodes[n].clustered = world->config.clustered;
 		world->nodes[n].before = before;
 		world->nodes[n].after = after;
+		world->nodes[n].refunding = judge_given_back;
 		world->nodes[n].expiring = judge_expiring;
 		world->nodes[n].view.leader[n] = n % each == 0 ? SIM_NOBODY : (uint8_t)(n - n % each);
 		learn(world, &world->nodes[n]);

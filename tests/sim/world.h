@@ -103,6 +103,7 @@ struct sim_counter {
 	uint64_t admitted, unknown, lost;
 	sluice_ns expired_at, expired_clock; /* when its key went last, by the world's clock and by its node's */
 	sluice_ns set_back_at; /* when its node's clock became one that is behind */
+	sluice_ns given_back_at, given_back_from; /* judge_given_back(): when, and from when charges may count then */
 	bool sliced;       /* it may have been */
 	uint64_t base, base_unknown; /* charged - admitted, and what was unknown, at the last look */
 	bool has_base;
@@ -265,6 +266,8 @@ void judge_holds(struct world *world);
 void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_counter *counter, sluice_ns before);
 /* The same of a counter whose key has gone by the clock before, and is not yet to go by this one. */
 void judge_clock_reopened(struct world *world, const struct sim_node *node, struct sim_counter *counter);
+/* A node is told to give back what a front has charged. */
+void judge_given_back(struct sim_node *node, const struct sluice_bytes *args, uint32_t count);
 /* A key goes whose time is over. */
 void judge_expiring(struct sim_node *node, struct sim_entry *entry);
 /* All faults are over and all is settled: what was charged is what was admitted. */

@@ -8,7 +8,7 @@
  *     charges only what fits: else the call is denied. Those that were confirmed are given back, if the request does
  *     not pass; this and the loss of a hold (a failover, a reset) are the only places where counters are told
  *     something that has not quite been:
- *     a refund takes the newest charge, which may be another's, so that one counts some ms shorter
+ *     a refund takes the newest charge, which may be another's: that one counts less long, by what the request lasted
  *   - slices are taken before anything is asked, and put back if the request is denied */
 #include "hosts/admission/admission.h"
 #include "hosts/server/remote/call_batch.h"
