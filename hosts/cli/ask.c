@@ -67,11 +67,12 @@ int sl_ask_failed(const struct sl_cli_ask *ask, const struct sluice_error *error
 		return sl_ask_fail_busy(ask->verb, ask->store);
 	if (ask->in_redis && strstr(error->text, "unknown command") != NULL)
 		return sl_cli_fail(ask->verb, "%.128s: Sluice's module is not loaded there", address_of(ask));
-	/* in this process no server refuses */
-	size_t skip = ask->client.here != NULL && strncmp(error->text, SL_CLIENT_REFUSED, sizeof SL_CLIENT_REFUSED - 1) == 0
-	                  ? sizeof SL_CLIENT_REFUSED - 1
-	                  : 0;
-	return sl_cli_fail(ask->verb, "%.128s: %s", address_of(ask), error->text + skip);
+	const char *text = error->text;
+	if (ask->client.here != NULL) { /* in this process no server refuses, and an error needs no code */
+		text += strncmp(text, SL_CLIENT_REFUSED, strlen(SL_CLIENT_REFUSED)) == 0 ? strlen(SL_CLIENT_REFUSED) : 0;
+		text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
+	}
+	return sl_cli_fail(ask->verb, "%.128s: %s", address_of(ask), text);
 }
 
 void sl_ask_end(struct sl_cli_ask *ask) {

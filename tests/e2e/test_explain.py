@@ -160,10 +160,10 @@ def test_who_refuses_is_told(sluice, tmp_path, one):
     """Where no server was asked, none is named."""
     policy = tmp_path / "policy.yaml"
     policy.write_text("limits: [{name: a, key: ip, limit: 5/1m}]\n")
-    why = "ERR the attribute 'ip' is given twice: expected each once\n"
+    why = "the attribute 'ip' is given twice: expected each once\n"
     for place, said in ((["-c", policy], f"{policy}: "), (["-c", policy, "--store", tmp_path / "counters"],
                                                           f"{tmp_path / 'counters'}: "),
-                        (["-s", at(one)], f"{at(one)}: the server refused: ")):
+                        (["-s", at(one)], f"{at(one)}: the server refused: ERR ")):
         assert sluice("explain", "ip=1", "ip=2", *place) == (2, "", f"sluice explain: {said}{why}")
 
 
