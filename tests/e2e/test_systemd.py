@@ -124,7 +124,7 @@ def test_an_upgrade_is_told_in_the_right_order(sluice_bin, tmp_path):
     process.send_signal(signal.SIGUSR2)
     state, pid = manager.next()
     new = int(state[0].removeprefix("MAINPID="))
-    assert pid == process.pid and new != process.pid
+    assert pid == process.pid and new != process.pid and state[2:] == ["WATCHDOG=1"]
     assert manager.next() == (["READY=1", "STATUS=serving 1 limits"], new)
     assert process.wait(DEADLINE_S) == 0, log.text()
     os.kill(new, signal.SIGTERM)

@@ -168,7 +168,8 @@ static void hand_over(struct sl_server *server) {
 	server->phase = SL_CLOSING;
 	sl_policy_fix(server, true);
 	sl_entrances_close(server, true);
-	sl_notify("MAINPID=%d\nSTATUS=process %d has taken over", upgrade->pid, upgrade->pid);
+	/* the watchdog is fed: half its time may have passed here, and the new process may use up the other half */
+	sl_notify("MAINPID=%d\nSTATUS=process %d has taken over\nWATCHDOG=1", upgrade->pid, upgrade->pid);
 	(void)!send(upgrade->channel, SL_TAKEOVER_MAIN, strlen(SL_TAKEOVER_MAIN), MSG_NOSIGNAL);
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_hand_over(&server->workers[i], give, server);
