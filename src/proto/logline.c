@@ -161,32 +161,6 @@ static bool find_time(struct walk *walk, struct sl_logtime_day *day, struct sl_l
 	return sl_logline_refuse(error, column, "expected a time such as [17/May/2015:10:05:03 +0000]");
 }
 
-/* `host ident user` before the time; the user's name may hold spaces. With a host in front where the next word is an
- * address and it is not: vhost_combined. */
-static bool take_client(struct sluice_bytes text, struct sl_logline *out, struct sluice_error *error) {
-	struct walk walk = {text.data, text.data, (const char *)text.data + text.len};
-	struct sl_address address;
-	skip_spaces(&walk);
-	struct sluice_bytes first = take_word(&walk);
-	skip_spaces(&walk);
-	struct sluice_bytes second = take_word(&walk);
-	/* the second is "-" in nearly every log, and no address has one byte */
-	if (second.len > 1 && sl_address_parse(second, &address, NULL) && !sl_address_parse(first, &address, NULL)) {
-		out->host = said(first);
-		first = second;
-		skip_spaces(&walk);
-		second = take_word(&walk);
-	}
-	skip_spaces(&walk);
-	while (walk.end > walk.at && sl_is_blank(walk.end[-1]))
-		walk.end--;
-	if (second.len == 0 || walk.at == walk.end)
-		return sl_logline_refuse(error, 1, "expected the client's address, an identity and a user before the time");
-	out->ip = said(first);
-	out->user = said(sl_slice(walk.at, (size_t)(walk.end - walk.at)));
-	return true;
-}
-
 static bool is_digits(struct sluice_bytes text) {
 	const char *p = text.data;
 	for (size_t i = 0; i < text.len; i++) {
@@ -194,6 +168,108 @@ static bool is_digits(struct sluice_bytes text) {
 			return false;
 	}
 	return text.len > 0;
+}
+
+static bool is_none(struct sluice_bytes word) {
+	return sl_bytes_equal(word, sl_str("-"));
+}
+
+static bool is_address(struct sluice_bytes word) {
+	struct sl_address address;
+	return sl_address_parse(word, &address, NULL);
+}
+
+/* A host's name: letters, digits and `-._*`. No prefix of syslog, journald, Docker or Kubernetes has these alone. */
+static bool is_name(struct sluice_bytes text) {
+	const char *p = text.data;
+	for (size_t i = 0; i < text.len; i++) {
+		bool letter = (p[i] >= 'A' && p[i] <= 'Z') || (p[i] >= 'a' && p[i] <= 'z') || (p[i] & 0x80) != 0;
+		if (!letter && !(p[i] >= '0' && p[i] <= '9') && memchr("-._*", p[i], 4) == NULL)
+			return false;
+	}
+	return text.len > 0;
+}
+
+/* A name or an address with a port. */
+static bool has_port(struct sluice_bytes word) {
+	struct sl_address address;
+	uint32_t port;
+	if (sl_address_parse(word, &address, &port))
+		return port != SL_PORT_NONE;
+	const char *colon = memchr(word.data, ':', word.len), *end = (const char *)word.data + word.len;
+	return colon != NULL && is_name(sl_slice(word.data, (size_t)(colon - (const char *)word.data))) &&
+	       is_digits(sl_slice(colon + 1, (size_t)(end - colon - 1)));
+}
+
+/* Takes a word, or a list with commas, as X-Forwarded-For has them: then its first one is returned. */
+static struct sluice_bytes take_first(struct walk *walk) {
+	skip_spaces(walk);
+	struct sluice_bytes first = take_word(walk), last = first;
+	while (last.len > 0 && ((const char *)last.data)[last.len - 1] == ',') {
+		skip_spaces(walk);
+		last = take_word(walk);
+	}
+	const char *comma = memchr(first.data, ',', first.len);
+	return comma != NULL ? sl_slice(first.data, (size_t)(comma - (const char *)first.data)) : first;
+}
+
+/* What follows the client, or what was taken for it, is no "-": finds the client and the identity. A name or an address
+ * with a port is a virtual host, and so is a name alone where an address follows. An address between the client's and
+ * `- USER` is the peer that sent the client's in X-Forwarded-For. */
+static void look_further(struct walk *walk, struct sluice_bytes *client, struct sluice_bytes *identity,
+                         struct sl_logline *out) {
+	if (has_port(*client) || (is_name(*client) && !is_address(*client) && is_address(*identity))) {
+		out->host = said(*client);
+		*client = *identity;
+		*identity = take_first(walk);
+	}
+	struct walk ahead = *walk;
+	if (!is_address(*identity) || !is_address(*client) || !is_none(take_first(&ahead)))
+		return;
+	skip_spaces(&ahead);
+	if (ahead.at < ahead.end) { /* else the "-" is the user */
+		*walk = ahead;
+		*identity = sl_str("-");
+	}
+}
+
+/* The user's name, which may hold spaces. ingress-nginx wrote the client twice: `CLIENT - [CLIENT] - USER`. */
+static struct sluice_bytes take_user(struct walk *walk) {
+	skip_spaces(walk);
+	while (walk->end > walk->at && sl_is_blank(walk->end[-1]))
+		walk->end--;
+	const char *from = walk->at, *again = NULL;
+	if (from < walk->end && *from == '[')
+		again = memmem(from, (size_t)(walk->end - from), "] - ", 4);
+	from = again != NULL ? again + 4 : from;
+	return sl_slice(from, (size_t)(walk->end - from));
+}
+
+/* Is one of several words a "-"? It stands for a field, so a name with it is more than one. */
+static bool has_fields(struct sluice_bytes user) {
+	struct walk walk = {user.data, user.data, (const char *)user.data + user.len};
+	bool none = false;
+	while (user.len > 1 && walk.at < walk.end && !none) {
+		none = is_none(take_word(&walk));
+		skip_spaces(&walk);
+	}
+	return none;
+}
+
+/* `client identity user` before the time, and what may stand with them: see logline.h. */
+static bool take_client(struct sluice_bytes text, struct sl_logline *out, struct sluice_error *error) {
+	struct walk walk = {text.data, text.data, (const char *)text.data + text.len};
+	struct sluice_bytes client = take_first(&walk), identity = take_first(&walk);
+	if (!is_none(identity)) /* it is in nearly every log */
+		look_further(&walk, &client, &identity, out);
+	struct sluice_bytes user = take_user(&walk);
+	if (client.len == 0 || identity.len == 0 || user.len == 0)
+		return sl_logline_refuse(error, 1, "expected the client's address, an identity and a user before the time");
+	if (has_fields(user))
+		return sl_logline_refuse(error, 1, "more stands before the time than the client, an identity and a user");
+	out->ip = said(client);
+	out->user = said(user);
+	return true;
 }
 
 static bool parse_common(struct sluice_bytes line, struct sl_logline_scratch *scratch, struct sl_logline *out,
@@ -211,12 +287,12 @@ static bool parse_common(struct sluice_bytes line, struct sl_logline_scratch *sc
 	skip_spaces(&walk);
 	column = column_of(&walk);
 	struct sluice_bytes status = take_word(&walk);
-	if (!sl_bytes_equal(status, sl_str("-")) && !(status.len == 3 && is_digits(status)))
+	if (!is_none(status) && !(status.len == 3 && is_digits(status)))
 		return sl_logline_refuse(error, column, "expected the response's status, three digits");
 	skip_spaces(&walk);
 	column = column_of(&walk);
 	struct sluice_bytes size = take_word(&walk);
-	if (!sl_bytes_equal(size, sl_str("-")) && !is_digits(size))
+	if (!is_none(size) && !is_digits(size))
 		return sl_logline_refuse(error, column, "expected the response's size in bytes, or -");
 	out->status = said(status);
 	out->user = decode(out->user, scratch);

@@ -6,7 +6,17 @@
  *   ops       1521911720615 10.164.94.120 1          (Unix ms, key, cost)
  *
  * What a limiter needs ends with common's seventh field, so what follows it is not looked at: a line that was cut in
- * its user agent is still a request. A leading `vhost:port` is taken for the host, as Apache's vhost_combined has it.
+ * its user agent is still a request. In front, where common has `client identity user`, may stand
+ *
+ *   www.example:443 203.0.113.9 - alice            vhost_combined: a name or address with a port, unless "-"
+ *                                                  follows; a name without one where an address follows
+ *   203.0.113.9, 10.0.0.7 - alice                  X-Forwarded-For: the first of a list is the client
+ *   203.0.113.9 10.0.0.5 - alice                   the same and its peer: of two addresses the first is the client's
+ *   203.0.113.9 - [203.0.113.9, 10.0.0.7] - alice  older ingress-nginx
+ *
+ * A "-" among the words of a user is a field of its own, so more stands in front than that: the prefix of a collector
+ * (syslog, Docker, Kubernetes), or fields of somebody's own. Which of them is the client is not guessed.
+ *
  * A request line that is none (a TLS greeting on a plain port, "-") still counts for its address: such a line is
  * readable and has no method and no path.
  *

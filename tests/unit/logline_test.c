@@ -124,6 +124,9 @@ static void expect_access(enum sl_log_format format, const struct access *wanted
 
 #define AT "[17/May/2015:10:05:03 +0000] "
 #define AT_S 1431857103
+#define ROOT AT "\"GET / HTTP/1.1\" 200 5"
+
+#define LISTED "h.example:80 1.2.3.4, 10.0.0.7 10.0.0.5 - bob"
 
 static const struct access common[] = {
 	{"83.149.9.216 - - " AT "\"GET /a.png HTTP/1.1\" 200 203023", AT_S, "83.149.9.216", NULL, "GET", "/a.png", NULL,
@@ -166,6 +169,28 @@ static const struct access common[] = {
      "H:80", "200"},
 	{"1.2.3.4 - - " AT "\"OPTIONS * HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "OPTIONS", "*", NULL, "200"},
 	{"1.2.3.4 - - " AT "\"GET  HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL, "200"},
+	/* A host in front with a port, or a name before an address. */
+	{"127.0.1.1:80 1.2.3.4 - - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", "127.0.1.1:80", "200"},
+	{"[::1]:80 2001:db8::1 - bob " ROOT, AT_S, "2001:db8::1", "bob", "GET", "/", "[::1]:80", "200"},
+	{"example.com:80 h7.example.net - - " ROOT, AT_S, "h7.example.net", NULL, "GET", "/", "example.com:80", "200"},
+	{"_ 1.2.3.4 - - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", "_", "200"},
+	/* A port of the client's own. */
+	{"1.2.3.4:5555 - bob " ROOT, AT_S, "1.2.3.4:5555", "bob", "GET", "/", NULL, "200"},
+	{"[2001:db8::1]:5555 - - " ROOT, AT_S, "[2001:db8::1]:5555", NULL, "GET", "/", NULL, "200"},
+	/* X-Forwarded-For in front, with and without the peer that sent it; a request that has none. */
+	{"1.2.3.4 10.0.0.5 - - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
+	{"1.2.3.4, 10.0.0.7 - - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
+	{"1.2.3.4,10.0.0.8,  10.0.0.7 - J. R. Hacker " ROOT, AT_S, "1.2.3.4", "J. R. Hacker", "GET", "/", NULL, "200"},
+	{LISTED " " ROOT, AT_S, "1.2.3.4", "bob", "GET", "/", "h.example:80", "200"},
+	{"- 10.0.0.5 - - " ROOT, AT_S, "10.0.0.5", NULL, "GET", "/", NULL, "200"},
+	/* An address for an identity, as where a server logs its own. */
+	{"1.2.3.4 5.6.7.8 bob " ROOT, AT_S, "1.2.3.4", "bob", "GET", "/", NULL, "200"},
+	{"1.2.3.4 5.6.7.8 - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
+	{"1.2.3.4 - john doe " ROOT, AT_S, "1.2.3.4", "john doe", "GET", "/", NULL, "200"},
+	{"1.2.3.4 - a-b -c " ROOT, AT_S, "1.2.3.4", "a-b -c", "GET", "/", NULL, "200"},
+	/* older ingress-nginx */
+	{"1.2.3.4 - [1.2.3.4, 10.0.0.7] - - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
+	{"1.2.3.4 - [1.2.3.4] - bob " ROOT, AT_S, "1.2.3.4", "bob", "GET", "/", NULL, "200"},
 };
 
 static void common_lines(void **state) {
@@ -193,6 +218,20 @@ static void common_refused(void **state) {
 		{"1.2.3.4 - - [17/May/9999:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", 13},
 		{AT "\"GET / HTTP/1.1\" 200 5", 1},
 		{"1.2.3.4 " AT "\"GET / HTTP/1.1\" 200 5", 1},
+		{", - - " ROOT, 1},
+		/* What syslog, journald, Docker and Kubernetes put in front; fields of somebody's own. */
+		{"Nov 29 19:00:01 web1 nginx: 1.2.3.4 - - " ROOT, 1},
+		{"Nov 29 19:00:01 web1 nginx[12]: 1.2.3.4 - bob " ROOT, 1},
+		{"<190>Nov 29 19:00:01 web1 nginx: 1.2.3.4 - - " ROOT, 1},
+		{"nginx: 1.2.3.4 - - " ROOT, 1},
+		{"web-1 | 1.2.3.4 - - " ROOT, 1},
+		{"web-1  | 1.2.3.4 - john doe " ROOT, 1},
+		{"[pod/web-1/nginx] 1.2.3.4 - - " ROOT, 1},
+		{"2015-05-17T10:05:03.123456789Z stdout F 1.2.3.4 - - " ROOT, 1},
+		{"2015-05-17T10:05:03Z 1.2.3.4 - - " ROOT, 1},
+		{"unknown host7.example.net - - " ROOT, 1},
+		{"example.com:80 - - - " ROOT, 1},
+		{"1.2.3.4 - - 0.003 " ROOT, 1},
 		{"1.2.3.4 - - " AT, 42},
 		{"1.2.3.4 - - " AT "GET / HTTP/1.1 200 5", 42},
 		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1", 42},
@@ -472,12 +511,15 @@ static void too_long(void **state) {
 /* Every prefix and every one-byte change of a good line is read or refused, never anything else; each is a copy of its
  * own exact size, so that the address sanitizer sees a read past it. */
 static void mutations(void **state) {
-	const char *const lines[] = {common[7].text, common[13].text, common[14].text, json[3].text, "1521911720615 k 12"};
+	const char *const lines[] = {
+		common[7].text, common[13].text, common[14].text,
+		json[3].text,   LISTED " " ROOT, "1521911720615 k 12",
+	};
 	struct sl_logline line;
 	struct sluice_error error;
 	size_t tried = 0;
 	(void)state;
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		size_t len = strlen(lines[i]);
 		for (size_t at = 0; at <= len; at++) {
 			for (int byte = at < len ? 0 : 255; byte < 256; byte += 5, tried++) {
