@@ -175,6 +175,22 @@ def test_an_instant_that_goes_back_counts_as_the_last_charge(sluice):
     assert out == "1 1 0 1000\n1 1 0 1000\n1 0 0 1000\n1 1 0 1000\n"
 
 
+@pytest.mark.parametrize("back_ms, said", [
+    (60_000, None),  # a minute: a request that took long, logged at its end
+    (60_001, "2 lines are up to 1 m 1 s"),
+    (7_200_000, "2 lines are up to 2 h"),
+])
+def test_lines_far_out_of_order_have_a_hint(sluice, back_ms, said):
+    at = 1_700_000_000_000
+    text = ops(f"{at} a", f"{at - back_ms} b", f"{at - 5000} a", f"{at - back_ms} a")
+    for decisions in ([], ["--decisions"]):
+        status, out, err = sluice("replay", "-", "--limit", "9/1h", *decisions, stdin=text)
+        hints = re.findall("^hint: .*$", err if decisions else out, re.M)
+        assert (status, hints) == (0, [f"hint: {said} earlier than lines before them: --sort puts them in order"]
+                                   if said else [])
+        assert "hint" not in "".join(sluice("replay", "-", "--sort", "--limit", "9/1h", *decisions, stdin=text)[1:])
+
+
 def test_the_ends_of_time(sluice):
     """Instants at both ends of what AT takes: 63 bits of nanoseconds; the next is no instant."""
     for limit in ("5/1m", "fixed-window 5/1m", "sliding-log 5/1m", "sliding-buckets 5/1m precision 1s",

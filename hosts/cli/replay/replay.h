@@ -18,6 +18,10 @@ enum {
 	SL_REPLAY_UNREADABLE_MAX = 5 /* unreadable lines that are told one by one */
 };
 
+/* A server logs a request at its end, so lines are out of order by as long as requests take. More than this is another
+ * file's place, or another clock. */
+#define SL_REPLAY_LATE_NS ((sluice_ns)60 * 1000000000)
+
 /* What the command line asks for. Strings borrow from argv. */
 struct sl_replay_options {
 	char **files;
@@ -91,6 +95,8 @@ struct sl_replay {
 	uint64_t requests, allowed, denied;
 	uint64_t unlimited; /* requests that no limit applied to */
 	sluice_ns first, last;
+	uint64_t late; /* requests more than SL_REPLAY_LATE_NS earlier than one before them; the most of it: */
+	sluice_ns late_by;
 	uint64_t unreadable_count;
 	struct sl_replay_unreadable unreadable[SL_REPLAY_UNREADABLE_MAX];
 	const char *broke_off; /* the file that could not be read to its end, or NULL */

@@ -331,10 +331,18 @@ static bool count_all_keys(struct sl_replay *replay, const struct sluice_call *c
 	       count_keys(&replay->tried, call, SLUICE_TRIED);
 }
 
+/* The instants of all, and how far one goes back behind those before it. */
+static void count_instant(struct sl_replay *replay, sluice_ns time) {
+	sluice_ns behind = time < replay->last ? replay->last - time : 0;
+	replay->first = replay->requests == 0 || time < replay->first ? time : replay->first;
+	replay->last = time > replay->last ? time : replay->last;
+	replay->late += behind > SL_REPLAY_LATE_NS;
+	replay->late_by = behind > replay->late_by ? behind : replay->late_by;
+}
+
 static bool stats(struct sl_replay *replay, const struct sluice_call *call, const struct origin *origin,
                   const uint32_t *positions) {
-	replay->first = replay->requests == 0 || call->now < replay->first ? call->now : replay->first;
-	replay->last = call->now > replay->last ? call->now : replay->last;
+	count_instant(replay, call->now);
 	replay->requests++;
 	replay->allowed += call->merged.allowed;
 	replay->denied += !call->merged.allowed;

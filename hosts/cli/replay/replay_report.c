@@ -149,8 +149,9 @@ static void print_sum(const struct sl_replay *replay, FILE *to) {
 	        stats->limited == 1 ? "" : "s");
 }
 
-/* Says what would explain an answer that looks too good. */
+/* Says what would explain an answer that looks too good, or too bad. */
 static void print_hints(const struct sl_replay *replay, FILE *to) {
+	char wait[SL_WAIT_TEXT_MAX];
 	if (replay->requests == 0 && replay->unreadable_count > 0)
 		fputs("hint: no line could be read; --format common|combined|json|ops says what they are\n", to);
 	if (replay->unlimited > 0 && replay->policy == NULL)
@@ -158,6 +159,9 @@ static void print_hints(const struct sl_replay *replay, FILE *to) {
 		        replay->unlimited, replay->options->key_text != NULL ? replay->options->key_text : "ip");
 	if (replay->unlimited > 0 && replay->policy != NULL)
 		fprintf(to, "hint: no limit of the policy applies to %" PRIu64 " of the requests\n", replay->unlimited);
+	if (replay->late > 0 && replay->options->judge == NULL) /* verdicts have the order of the lines */
+		fprintf(to, "hint: %" PRIu64 " lines are up to %s earlier than lines before them: --sort puts them in order\n",
+		        replay->late, sl_cli_wait(wait, sl_ns_to_ms_ceil(replay->late_by)));
 }
 
 void sl_replay_report(const struct sl_replay *replay) {
