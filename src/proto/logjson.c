@@ -88,6 +88,7 @@ static const struct {
 } duration_names[] = {
 	{"request_time", SECOND},
 	{"duration", UNIT_GUESS},
+	{"latency_human", UNIT_GUESS}, /* Echo's, with its unit; its latency is in nanoseconds */
 	{"latency", UNIT_GUESS},
 	{"duration_s", SECOND},
 	{"duration_seconds", SECOND},
@@ -186,19 +187,36 @@ static bool read_cost(const json_t *object, struct sl_logline *out) {
 	return json_is_integer(value) && number >= 0 && number <= UINT32_MAX;
 }
 
-/* The nanoseconds of "ms", "s" and so on at the end of a number; 0 for another. */
-static double unit_of(const char *text) {
+/* The nanoseconds of "ms", "s" and so on; 0 for another text. */
+static double unit_of(struct sluice_bytes text) {
 	static const struct {
 		const char *text;
 		double ns;
-	} units[] = {{"ns", NS}, {"us", US}, {"µs", US}, {"ms", MS}, {"s", SECOND}, {"m", 60.0 * SECOND}};
+	} units[] = {{"ns", NS},    {"us", US},           {"µs", US},            {"ms", MS},
+	             {"s", SECOND}, {"m", 60.0 * SECOND}, {"h", 3600.0 * SECOND}};
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-		if (strcmp(text, units[i].text) == 0)
+		if (sl_bytes_equal(text, sl_str(units[i].text)))
 			return units[i].ns;
 	return 0;
 }
 
-/* A number, or one as text, with or without a unit after it. */
+/* The nanoseconds of numbers with their units, as Go writes them: "350µs", "1m2.5s". Below 0 where one is wrong. */
+static double sum_parts(const char *text) {
+	double ns = 0;
+	while (*text != '\0') {
+		char *end;
+		double number = strtod(text, &end);
+		size_t len = strcspn(end, "0123456789.");
+		double unit = unit_of(sl_slice(end, len));
+		if (end == text || !(number >= 0) || unit == 0)
+			return -1;
+		ns += number * unit;
+		text = end + len;
+	}
+	return ns;
+}
+
+/* A number, or one as text, or several with their units. */
 static bool read_duration(const json_t *value, uint32_t unit_ns, sluice_ns *duration) {
 	const double longest_ns = 3660.0 * 86400 * SECOND;
 	double number = json_number_value(value), unit = unit_ns;
@@ -208,8 +226,10 @@ static bool read_duration(const json_t *value, uint32_t unit_ns, sluice_ns *dura
 		char *end;
 		number = strtod(text, &end);
 		whole = strpbrk(text, ".eE") == NULL;
-		if (end == text || (*end != '\0' && (unit = unit_of(end)) == 0))
+		if (end == text)
 			return false;
+		if (*end != '\0')
+			number = sum_parts(text), unit = NS;
 	}
 	if (unit == UNIT_GUESS)
 		unit = whole ? MS : SECOND;
