@@ -3,7 +3,8 @@
  * A field is looked for under each of its names in turn; the first that is there, is not null and is not empty counts.
  * A name with points is tried as it is, then as a way into nested objects (`request.remote_ip` is Caddy's). Where
  * several names may stand together, the one that has seen more goes first: Caddy's client_ip is what it believes after
- * its trusted proxies, remote_ip merely the peer.
+ * its trusted proxies, remote_ip merely the peer. X-Forwarded-For has no name here: anyone can send one, and what of
+ * it a server believes it logs as the client. AWS' resourcePath is a template, not what was asked for.
  *
  * jansson reads the object; its memory lives for the call. Fields are copied to the scratch memory: decoded strings are
  * never longer than what the line holds of them (I3 of logline.h). */
@@ -16,11 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NAMES_MAX = 16 };
+enum { NAMES_MAX = 18 };
 
 static const char *const time_names[NAMES_MAX] = {
 	"time", "timestamp", "ts",       "@timestamp", "time_iso8601", "time_local",
 	"msec", "date",      "datetime", "start_time", "StartUTC",     "startTime",
+	"EdgeStartTimestamp", "requestTime",
 };
 static const char *const ip_names[NAMES_MAX] = {
 	"client_ip",
@@ -39,6 +41,8 @@ static const char *const ip_names[NAMES_MAX] = {
 	"remoteAddr",
 	"remote_host",
 	"client",
+	"ClientIP",
+	"downstream_remote_address",
 };
 static const char *const key_names[NAMES_MAX] = {"key"};
 static const char *const request_names[NAMES_MAX] = {"request", "request_line"};
@@ -51,6 +55,8 @@ static const char *const method_names[NAMES_MAX] = {
 	"RequestMethod",
 	"requestMethod",
 	"httpRequest.requestMethod",
+	"ClientRequestMethod",
+	"httpMethod",
 };
 static const char *const path_names[NAMES_MAX] = {
 	"path",
@@ -66,9 +72,11 @@ static const char *const path_names[NAMES_MAX] = {
 	"RequestPath",
 	"requestUrl",
 	"httpRequest.requestUrl",
+	"ClientRequestURI",
 };
 static const char *const host_names[NAMES_MAX] = {
-	"host", "http_host", "request.host", "vhost", "server_name", "authority", "url.domain", "RequestHost",
+	"host",      "http_host",  "request.host", "vhost",             "server_name",
+	"authority", "url.domain", "RequestHost",  "ClientRequestHost",
 };
 static const char *const user_names[NAMES_MAX] = {
 	"user", "remote_user", "user_id", "username", "user.name", "user.id", "ClientUsername", "userId",
@@ -76,7 +84,7 @@ static const char *const user_names[NAMES_MAX] = {
 static const char *const status_names[NAMES_MAX] = {
 	"status",           "status_code",        "statusCode",
 	"response.status",  "response_code",      "http.response.status_code",
-	"DownstreamStatus", "httpRequest.status",
+	"DownstreamStatus", "httpRequest.status", "EdgeResponseStatus",
 };
 
 /* How long the request took, each name with the unit that those who use it count in. Under a name of two habits
@@ -260,6 +268,7 @@ static void read_request(const json_t *object, struct sl_logline_scratch *scratc
 		if (!sl_logline_is_method(out->method))
 			out->method = (struct sluice_bytes){NULL, 0};
 		out->path = copy(path, scratch);
+		sl_logline_target_host(out->path, out);
 	}
 	if (host != NULL)
 		out->host = copy(host, scratch);

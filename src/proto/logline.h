@@ -83,6 +83,9 @@ bool sl_logline_json(struct sluice_bytes line, struct sl_logline_scratch *scratc
  * is no request. */
 void sl_logline_request(struct sluice_bytes text, struct sl_logline *out);
 
+/* Sets the host where a target says one, as http://host/path does; else leaves it. */
+void sl_logline_target_host(struct sluice_bytes target, struct sl_logline *out);
+
 /* Is it a method of HTTP, as far as its 1..32 letters go? */
 bool sl_logline_is_method(struct sluice_bytes text);
 

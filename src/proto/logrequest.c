@@ -25,7 +25,7 @@ bool sl_logline_is_method(struct sluice_bytes text) {
 }
 
 /* http://host/path: the host; the path keeps the whole target, which whoever normalises it understands. */
-static void take_target_host(struct sluice_bytes target, struct sl_logline *out) {
+void sl_logline_target_host(struct sluice_bytes target, struct sl_logline *out) {
 	const char *at = target.data, *end = at + target.len;
 	if (target.len == 0 || *at == '/')
 		return;
@@ -60,5 +60,5 @@ void sl_logline_request(struct sluice_bytes text, struct sl_logline *out) {
 		return;
 	out->method = method;
 	out->path = sl_slice(from, (size_t)(to - from));
-	take_target_host(out->path, out);
+	sl_logline_target_host(out->path, out);
 }

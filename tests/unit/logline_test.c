@@ -276,7 +276,23 @@ static const struct access json[] = {
      AT_S, "1.2.3.4", "eve", "GET", "/e", NULL, NULL},
 	{"{\"timestamp\":\"2015-05-17T10:05:03Z\",\"httpRequest\":{\"remoteIp\":\"1.2.3.4\",\"requestMethod\":\"GET\","
      "\"requestUrl\":\"https://h/p\",\"status\":200}}",
-     AT_S, "1.2.3.4", NULL, "GET", "https://h/p", NULL, "200"},
+     AT_S, "1.2.3.4", NULL, "GET", "https://h/p", "h", "200"},
+	/* a host of its own goes before that of the target */
+	{"{\"ts\":1431857103,\"url\":\"https://h/p\",\"host\":\"own\"}", AT_S, NULL, NULL, NULL, "https://h/p", "own",
+     NULL},
+	{"{\"ts\":1431857103,\"url\":\"/p?to=https://h/p\"}", AT_S, NULL, NULL, NULL, "/p?to=https://h/p", NULL, NULL},
+	/* Envoy and Istio; Cloudflare's Logpush; AWS' API Gateway */
+	{"{\"start_time\":\"2015-05-17T10:05:03.000Z\",\"method\":\"GET\",\"path\":\"/e\",\"authority\":\"h\","
+     "\"response_code\":200,\"x_forwarded_for\":\"5.6.7.8\",\"downstream_remote_address\":\"1.2.3.4:5555\"}",
+     AT_S, "1.2.3.4:5555", NULL, "GET", "/e", "h", "200"},
+	{"{\"ClientIP\":\"1.2.3.4\",\"ClientRequestHost\":\"h\",\"ClientRequestMethod\":\"GET\",\"ClientRequestURI\":"
+     "\"/u?q\",\"EdgeResponseStatus\":200,\"EdgeStartTimestamp\":\"2015-05-17T10:05:03Z\"}",
+     AT_S, "1.2.3.4", NULL, "GET", "/u?q", "h", "200"},
+	{"{\"ClientIP\":\"1.2.3.4\",\"EdgeStartTimestamp\":1431857103000000000}", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL,
+     NULL},
+	{"{\"ip\":\"1.2.3.4\",\"user\":\"-\",\"requestTime\":\"17/May/2015:10:05:03 +0000\",\"httpMethod\":\"GET\","
+     "\"resourcePath\":\"/r/{id}\",\"status\":\"200\"}",
+     AT_S, "1.2.3.4", NULL, "GET", NULL, NULL, "200"},
 	{" {\"ts\":1431857103000,\"client\":\"1.2.3.4\",\"user\":42,\"path\":\"\\u002fA\"} ", AT_S, "1.2.3.4", "42", NULL,
      "/A", NULL, NULL},
 	{"{\"ts\":1431857103000000,\"ip\":null,\"user\":true}", AT_S, NULL, NULL, NULL, NULL, NULL, NULL},
