@@ -294,10 +294,62 @@ static bool read_object(const json_t *object, struct sl_logline_scratch *scratch
 	return true;
 }
 
+/* How long is the number, or what looks like one, at the start of a text? `whole`: digits alone, or after a minus. */
+static size_t number_len(const char *text, size_t left, bool *whole) {
+	size_t len = 0;
+	*whole = true;
+	for (; len < left; len++) {
+		bool digit = text[len] >= '0' && text[len] <= '9';
+		if (!digit && memchr("-+.eE", text[len], 5) == NULL)
+			break;
+		*whole = *whole && (digit || (len == 0 && text[len] == '-'));
+	}
+	return len;
+}
+
+/* Copies a line with its whole numbers of DIGITS_LONG characters and more between quotes. */
+enum { DIGITS_LONG = 19 };
+static void quote_long_numbers(struct sluice_bytes line, struct sl_out *out) {
+	const char *at = line.data, *end = at + line.len;
+	bool quoted = false, whole = false;
+	while (at < end) {
+		size_t len = quoted ? 0 : number_len(at, (size_t)(end - at), &whole);
+		bool is_long = whole && len >= DIGITS_LONG;
+		if (len == 0) {
+			quoted = quoted != (*at == '"');
+			len = quoted && *at == '\\' && at + 1 < end ? 2 : 1;
+		}
+		if (is_long)
+			sl_out_char(out, '"');
+		sl_out_bytes(out, at, len);
+		if (is_long)
+			sl_out_char(out, '"');
+		at += len;
+	}
+}
+
+/* jansson refuses a line for one whole number beyond 63 bits, in whatever field. As text it is a value like others: an
+ * identity stays what it is, and a time is refused. (As a real it would lose digits, and so would all others of the
+ * line.) `why` is of the line as it came. */
+static json_t *load(struct sluice_bytes line, json_error_t *why) {
+	json_t *object = json_loadb(line.data, line.len, JSON_ALLOW_NUL, why);
+	if (object != NULL || json_error_code(why) != json_error_numeric_overflow)
+		return object;
+	size_t size = line.len + line.len / DIGITS_LONG * 2;
+	char *copy = malloc(size);
+	if (copy == NULL)
+		return NULL;
+	struct sl_out out = sl_out_to(copy, size);
+	quote_long_numbers(line, &out);
+	object = json_loadb(copy, sl_out_len(&out), JSON_ALLOW_NUL, NULL);
+	free(copy);
+	return object;
+}
+
 bool sl_logline_json(struct sluice_bytes line, struct sl_logline_scratch *scratch, struct sl_logline *out,
                      struct sluice_error *error) {
 	json_error_t why;
-	json_t *object = json_loadb(line.data, line.len, JSON_ALLOW_NUL, &why);
+	json_t *object = load(line, &why);
 	if (object == NULL) {
 		snprintf(error->text, sizeof error->text, "not JSON: %.160s", why.text);
 		for (char *p = error->text; *p != '\0'; p++)

@@ -281,6 +281,12 @@ static const struct access json[] = {
 	{"{\"ts\":1431857103,\"url\":\"https://h/p\",\"host\":\"own\"}", AT_S, NULL, NULL, NULL, "https://h/p", "own",
      NULL},
 	{"{\"ts\":1431857103,\"url\":\"/p?to=https://h/p\"}", AT_S, NULL, NULL, NULL, "/p?to=https://h/p", NULL, NULL},
+	/* whole numbers beyond 63 bits, which are text; the others of such a line stay what they are */
+	{"{\"ts\":1431857103,\"ip\":\"1.2.3.4\",\"trace\":18446744073709551615,\"status\":200}", AT_S, "1.2.3.4", NULL,
+     NULL, NULL, NULL, "200"},
+	{"{\"ts\":1431857103000000000,\"ids\":[99999999999999999999,-9223372036854775809, 1.0000000000000000000e2,true],"
+     "\"path\":\"/\\\"\\\\99999999999999999999\",\"user\":18446744073709551615}",
+     AT_S, NULL, "18446744073709551615", NULL, "/\"\\99999999999999999999", NULL, NULL},
 	/* Envoy and Istio; Cloudflare's Logpush; AWS' API Gateway */
 	{"{\"start_time\":\"2015-05-17T10:05:03.000Z\",\"method\":\"GET\",\"path\":\"/e\",\"authority\":\"h\","
      "\"response_code\":200,\"x_forwarded_for\":\"5.6.7.8\",\"downstream_remote_address\":\"1.2.3.4:5555\"}",
@@ -345,6 +351,7 @@ static void json_durations(void **state) {
 		{"\"duration\":\"1m-2s\"", -1},
 		{"\"duration\":\"1m2 s\"", -1},
 		{"\"latency\":2345000,\"latency_human\":\"2.345ms\"", 2345}, /* Echo's */
+		{"\"trace\":18446744073709551615,\"duration\":5", 5000},
 		{"\"duration_ms\":1.5", 1500},
 		{"\"Duration\":1500000", 1500},
 		{"\"event\":{\"duration\":1000}", 1},
@@ -404,6 +411,10 @@ static void json_refused(void **state) {
 		"{\"ts\":9223372036854000001}",
 		"{\"ts\":9223372036855}",
 		"{\"time\":\"2262-04-12T00:00:00Z\"}",
+		"{\"ts\":1,\"x\":18446744073709551615,\"y\":1e999}",
+		"{\"ts\":1,\"x\":18446744073709551615",
+		"{\"ts\":1,\"x\":18446744073709551615,\"\\",
+		"{\"ts\":1,\"cost\":18446744073709551615}",
 		"{\"ts\":1,\"cost\":-1}",
 		"{\"ts\":1,\"cost\":4294967296}",
 		"{\"ts\":1,\"cost\":1.5}",
