@@ -215,7 +215,8 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	read_overrides(conf, nodes, limit);
 	if (nodes->from != NULL && whole)
 		read_from(conf, nodes->from, limit);
-	struct sl_term_nodes terms = {nodes->limit, nodes->of, nodes->penalty, nodes->count_denied, nodes->reserve};
+	struct sl_term_nodes terms = {nodes->limit,   nodes->candidate,    nodes->of,
+	                              nodes->penalty, nodes->count_denied, nodes->reserve};
 	sl_conf_terms(conf, &terms, whole && conf->report->error_count == mistakes, limit);
 	struct sl_cost_nodes costs = {nodes->cost, nodes->reserve};
 	sl_conf_cost(conf, &costs, whole && conf->report->error_count == mistakes, limit);

@@ -97,6 +97,7 @@ const char *sl_beyond_script(const struct sl_redis_settings *redis, const struct
 	return needing[__builtin_ctz(needs)];
 }
 
+/* Those of the limit and of its overrides. */
 static uint32_t needs_of_notations(const struct sl_ruleset_limit *limit) {
 	uint32_t needs = needs_of(&limit->shown.limit);
 	for (uint32_t i = 0; i < limit->shown.override_count; i++)
@@ -106,6 +107,8 @@ static uint32_t needs_of_notations(const struct sl_ruleset_limit *limit) {
 
 static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
 	report_needs(conf, nodes->limit, needs_of_notations(limit));
+	if (limit->shown.has_candidate)
+		report_needs(conf, nodes->candidate, needs_of(&limit->shown.candidate));
 	if (limit->shown.terms.penalty_count != 0)
 		sl_conf_needs_module(conf, nodes->penalty, "penalty");
 	if (limit->shown.terms.count_denied)
@@ -115,7 +118,9 @@ static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes,
 }
 
 static bool is_beyond_script(const struct sl_ruleset_limit *limit) {
-	return needs_of_notations(limit) != 0 || limit->shown.terms.penalty_count != 0 || limit->shown.terms.count_denied ||
+	return needs_of_notations(limit) != 0 ||
+	       (limit->shown.has_candidate && needs_of(&limit->shown.candidate) != 0) ||
+	       limit->shown.terms.penalty_count != 0 || limit->shown.terms.count_denied ||
 	       limit->shown.reserve.on || limit->shown.cost.on;
 }
 

@@ -4,9 +4,9 @@
 
 #include "policy/conf.h"
 
-/* The values of those keys, NULL where a limit has none; and that of `limit`, for what is missing. */
+/* The values of those keys, NULL where a limit has none; and those of `limit` and `candidate`, for what is missing. */
 struct sl_term_nodes {
-	const struct sl_yaml *limit, *of, *penalty, *count_denied, *reserve;
+	const struct sl_yaml *limit, *candidate, *of, *penalty, *count_denied, *reserve;
 };
 
 /* Reads them into a limit whose own notation and overrides have been read; where `whole` is false one of those could

@@ -343,7 +343,9 @@ def test_limits_are_judged_by_the_store_that_is_kept(server):
     one = server(policy="store: {redis: '127.0.0.1:%d', via: script, ready-after: 0s}\n"
                         "limits: [{name: a, key: user, limit: 2/1m}]\n" % free_port())
     for wanted, status in (("limit: '1/month at Europe/Berlin'", 409), ("limit: sliding-log 5/1m, reserve: {}", 409),
-                           ("limit: 5/1m, cost: 2", 409), ("limit: 3/1m", 200)):
+                           ("limit: 5/1m, cost: 2", 409),
+                           ("limit: concurrency 5 lease 1m, candidate: concurrency 5000 lease 1m", 409),
+                           ("limit: 3/1m", 200)):
         with open(one.policy_file, "w", encoding="utf-8") as f:
             f.write("store: {memory: 64MiB}\nlimits: [{name: a, key: user, limit: 2/1m}, {name: m, key: user, %s}]\n"
                     % wanted)

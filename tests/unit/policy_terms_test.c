@@ -209,6 +209,18 @@ static void test_refused(void **state) {
 	     {{3, 29, "a bucket of so large a burst over so long a window needs Sluice's module on the nodes"}}},
 		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: leaky-bucket 1/3660d queue 28482"),
 	     {{3, 29, "a bucket of so large a burst over so long a window needs Sluice's module"}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n"
+	     LIMIT("limit: token-bucket 5/3660d burst 2, candidate: token-bucket 5/3660d burst 4G"),
+	     {{3, 70, "a bucket of so large a burst over so long a window needs Sluice's module"}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n"
+	     LIMIT("limit: concurrency 5 lease 1m, candidate: concurrency 5000 lease 1m"),
+	     {{3, 64, "concurrency above 1,024 needs Sluice's module"}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n"
+	     LIMIT("limit: distinct 5/1d, of: path, candidate: distinct 5000/1d"),
+	     {{3, 65, "distinct above 1,024 needs Sluice's module"}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: distinct 5/1d, of: path, overrides: "
+	                                                           "[{when: {path: /a}, limit: distinct 5000/1d}]"),
+	     {{3, 29, "distinct above 1,024 needs Sluice's module"}}},
 	};
 	(void)state;
 	CHECK_ROWS(rows);
