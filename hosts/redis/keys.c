@@ -127,8 +127,10 @@ static struct slr_request *deciding; /* one command at a time */
 
 /* Whether Redis would refuse a command that adds to its memory. Above maxmemory it may still be evicting, so its own
  * answer counts: to a command that it refuses in any case, for it may write ("W"), but first where there is no memory
- * ("M"). Nothing is run. */
+ * ("M"). Nothing is run. Any other answer says nothing of memory (the command may have been renamed): then what is
+ * above maxmemory is full. */
 static bool is_full(void) {
+	static const char writes[] = "ERR Write command";
 	struct RedisModuleCallReply *refusal;
 	const char *why = NULL;
 	size_t len = 0;
@@ -139,7 +141,7 @@ static bool is_full(void) {
 	if (refusal == NULL) /* it knows no such call */
 		return true;
 	why = slr_CallReplyStringPtr(refusal, &len);
-	full = why != NULL && len >= 3 && memcmp(why, "OOM", 3) == 0;
+	full = why == NULL || len < sizeof writes - 1 || memcmp(why, writes, sizeof writes - 1) != 0;
 	slr_FreeCallReply(refusal);
 	return full;
 }

@@ -280,9 +280,10 @@ def test_memory(r):
         assert used[f"s:{START // MINUTE}"] >= 56
 
 
-def test_full_memory(redises):
+@pytest.mark.parametrize("options", [[], ["--rename-command", "LPUSHX", ""]], ids=["", "a renamed command"])
+def test_full_memory(redises, options):
     """What redis.md says of maxmemory: what needs room is denied, counters that are there go on, so does forgetting."""
-    redis = redises(module=())
+    redis = redises(module=(), options=options)
     with redis.resp() as client:
         assert client.call("SLUICE.CHECK", "a", 1, "2/1h")[0] == 1
         client.call("CONFIG", "SET", "maxmemory", 1)
@@ -292,6 +293,16 @@ def test_full_memory(redises):
         assert [client.call("SLUICE.CHECK", "a", 1, "2/1h")[0] for _ in range(2)] == [1, 0]
         assert client.call("SLUICE.PEEK", "a", 1, "2/1h")[0] == 0
         assert client.call("SLUICE.RESET", "a", "2/1h") == 1
+
+
+def test_memory_is_full_from_when_redis_says_so(redises):
+    """A command that began below maxmemory goes on, as those of Redis do."""
+    redis = redises(module=())
+    with redis.resp() as client:
+        client.call("CONFIG", "SET", "maxmemory", int(redis.info("memory", "used_memory")) + 2_000_000)
+        fill = "redis.call('SET', KEYS[2], string.rep('x', 8000000))"
+        assert client.call("EVAL", fill + " return redis.call('SLUICE.CHECK', KEYS[1], 1, '2/1h')", 2, "a", "b")[0] == 1
+        assert client.call("SLUICE.CHECK", "c", 1, "2/1h")[0] == 0
 
 
 # ---- fleet.md --------------------------------------------------------------------------------------------------------
