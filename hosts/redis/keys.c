@@ -146,6 +146,11 @@ static bool is_full(void) {
 	return full;
 }
 
+bool slr_request_is_full(struct slr_request *request) {
+	deciding = request;
+	return is_full();
+}
+
 bool slr_request_decide(struct slr_request *request) {
 	enum slr_failure failure;
 	deciding = request;

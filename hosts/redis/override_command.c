@@ -15,6 +15,8 @@
 #include "hosts/redis/request.h"
 #include "proto/override_words.h"
 
+#define NO_MEMORY_TEXT "OOM command not allowed when used memory > 'maxmemory'." /* in Redis' own words */
+
 enum { VISITED_A_CALL = 512 /* keys */, SCANNED_AT_ONCE = 128 };
 
 /* One command is read at a time. */
@@ -123,15 +125,21 @@ static void put(struct slr_request *request, const struct sluice_limit *limit, c
 	slr_ReplyWithSimpleString(request->context, "OK");
 }
 
-/* Why there is no room for one more; NULL: there is. */
-static const char *full(const struct slr_key *key, const struct sluice_limit *limit) {
+/* Whether there is room for the quota: for one more, or it takes the place of another. False: the reply has been
+ * given. */
+static bool has_room(struct slr_request *request, const struct sluice_limit *limit) {
+	const struct slr_key *key = &request->call->keys[0];
 	if (slr_own_find(key->value, sl_identity_of(limit)) != NULL)
-		return NULL;
+		return true;
 	if (slr_value_count(key->value) >= SLR_COUNTERS_MAX)
-		return SL_OWN_KEY_FULL_TEXT "256";
-	return slr_own_count() >= slr_settings.overrides_max
-	           ? SL_OWN_FULL_TEXT "overrides-max, an argument of the module, allows"
-	           : NULL;
+		slr_fail(request, "%s", SL_OWN_KEY_FULL_TEXT "256");
+	else if (slr_own_count() >= slr_settings.overrides_max)
+		slr_fail(request, "%s", SL_OWN_FULL_TEXT "overrides-max, an argument of the module, allows");
+	else if (slr_request_is_full(request))
+		slr_ReplyWithError(request->context, NO_MEMORY_TEXT);
+	else
+		return true;
+	return false;
 }
 
 static int set(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
@@ -153,9 +161,7 @@ static int set(struct RedisModuleCtx *context, struct RedisModuleString **args, 
 	why = sl_own_mismatch(&limit, &checked);
 	if (why != NULL)
 		slr_fail(&request, "%s%s", SL_OWN_MISMATCH_TEXT, why);
-	else if ((why = full(&request.call->keys[0], &limit)) != NULL)
-		slr_fail(&request, "%s", why);
-	else
+	else if (has_room(&request, &limit))
 		put(&request, &limit, &own);
 	slr_keys_close(&request);
 	return SLR_REDIS_OK;
@@ -379,7 +385,7 @@ static const struct sl_argument list_arguments[] = {
 const struct slr_command_row slr_override_commands[] = {
 	{"sluice.override", NULL, 0, "admin", "admin dangerous", .arity = -2, .key_at = -1,
      .summary = "Quotas of keys' own, at run time"},
-	{"sluice.override|set", set, 0, "write deny-oom admin fast", "admin dangerous", .arity = -5, .key_at = 3,
+	{"sluice.override|set", set, 0, "write admin fast", "admin dangerous", .arity = -5, .key_at = 3,
      .complexity = ONE, .summary = "Gives a key of a limit another quota", ARGUMENTS(set_arguments)},
 	{"sluice.override|get", get, 0, "readonly admin fast", "admin dangerous", .arity = -4, .key_at = 3, .reads = true,
      .complexity = ONE, .summary = "A key's own quota, and when it ends", ARGUMENTS(one_arguments)},

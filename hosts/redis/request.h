@@ -114,6 +114,9 @@ void slr_keys_keep(struct slr_request *request);
 /* Closes what slr_keys_open() has opened. */
 void slr_keys_close(struct slr_request *request);
 
+/* Whether the server has no memory for anything more. A call that is decided asks for itself. */
+bool slr_request_is_full(struct slr_request *request);
+
 /* Decides the call that has been read, and replies with an error where that fails: false. */
 SLUICE_MUST_USE bool slr_request_decide(struct slr_request *request);
 

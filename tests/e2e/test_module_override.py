@@ -360,7 +360,11 @@ def test_without_memory_none_is_added(redises):
         client.call("CONFIG", "SET", "maxmemory", "1")
         with pytest.raises(RespError, match="OOM"):
             client.call("SLUICE.OVERRIDE", "SET", "5/1h", "more", "9/1h")
+        with pytest.raises(RespError, match="OOM"):
+            client.call("SLUICE.OVERRIDE", "SET", "5/1m", "k", "9/1m")
         assert client.call("SLUICE.OVERRIDE", "GET", "5/1h", "k") == [b"sliding-window 9/1h", -1]
+        assert client.call("SLUICE.OVERRIDE", "SET", "5/1h", "k", "3/1h") == b"OK"  # one that is there may change
+        assert client.call("SLUICE.OVERRIDE", "GET", "5/1h", "k") == [b"sliding-window 3/1h", -1]
         assert client.call("SLUICE.OVERRIDE", "DEL", "5/1h", "k") == 1
 
 
