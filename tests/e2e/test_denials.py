@@ -5,9 +5,10 @@ import hmac
 import json
 import os
 import re
+import subprocess
 
 import pytest
-from harness import encode, wait_until
+from harness import DEADLINE_S, encode, wait_until
 
 POLICY = """
 log: {denials: %s, denials-per-key: %s, denials-per-second: 5}
@@ -187,3 +188,21 @@ def test_a_rotated_file_is_begun_anew(server, tmp_path):
         lines = wait_until(lambda: path.exists() and len(x := lines_of(path)) == 2 and x, "two lines in the new file")
     assert [x["key_hex"] for x in lines] == [b"user=b\xffn".hex()] * 2
     assert [x["key"] for x in lines_of(tmp_path / "old")] == ["user=ann"] * 2
+
+
+def start_in_vain(sluice_bin, tmp_path, log, **options):
+    """What a server says that does not start, with this log of denials; and what --check-config says, which agrees."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"log: {{denials: {log}}}\nlimits: []\n")
+    said = [subprocess.run([sluice_bin, "serve", *check, "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "-c", path],
+                           capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options)
+            for check in ([], ["--check-config"])]
+    assert [x.returncode for x in said] == [2, 2]
+    return [x.stderr for x in said]
+
+
+def test_a_log_that_cannot_be_opened_is_all_that_is_said(sluice_bin, tmp_path):
+    log = f"{tmp_path}/nowhere/denials"
+    said, checked = start_in_vain(sluice_bin, tmp_path, log)
+    assert said == f"sluice: denial log {log}: opening it: No such file or directory\n"
+    assert checked == f"sluice: log.denials: {log} can't be written: No such file or directory\n"

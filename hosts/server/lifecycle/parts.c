@@ -51,11 +51,13 @@ bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_set
 	if (parts->bounds == NULL || shared->stats == NULL || shared->tail == NULL || shared->stagger == NULL ||
 	    shared->access == NULL || !make_tops(parts, workers))
 		return false;
-	if (settings->redis.address_count != 0 && !make_fleet_figures(parts, workers))
-		return false;
+	return settings->redis.address_count == 0 || make_fleet_figures(parts, workers);
+}
+
+bool sl_parts_open_log(struct sl_parts *parts, const struct sl_settings *settings) {
 	if (settings->log.denials != NULL)
-		shared->denials = sl_denials_open(&settings->log);
-	return settings->log.denials == NULL || shared->denials != NULL;
+		parts->shared.denials = sl_denials_open(&settings->log);
+	return settings->log.denials == NULL || parts->shared.denials != NULL;
 }
 
 void sl_parts_free(struct sl_parts *parts) {

@@ -12,9 +12,12 @@ struct sl_parts {
 	struct sl_fleet_figures *fleet; /* of each worker; NULL: counters of this host */
 };
 
-/* Makes all parts for so many workers; false where the system gives no memory, or the denial log can't be opened (which
- * has been said on standard error). End with sl_parts_free() in either case. */
+/* Makes all parts for so many workers, but for the denial log; false, of which nothing was said, where the system gives
+ * no memory. End with sl_parts_free() in either case. */
 SLUICE_MUST_USE bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_settings *settings);
+
+/* Opens the denial log, if the settings name one. False after a line in the log. */
+SLUICE_MUST_USE bool sl_parts_open_log(struct sl_parts *parts, const struct sl_settings *settings);
 void sl_parts_free(struct sl_parts *parts);
 
 /* Whether the files that the parts need could be opened, as far as that can be told without making them. False after a

@@ -122,7 +122,7 @@ static bool set_up(struct sl_server *server) {
 		return false;
 	use_all_descriptors(server);
 	if (make_workers(server, settings))
-		return sl_fleets_join(server, settings);
+		return sl_parts_open_log(&server->parts, settings) && sl_fleets_join(server, settings);
 	sl_log(SL_LOG_ERROR, "out of memory, descriptors or random bytes while starting %u threads",
 	       thread_count(server->options, settings));
 	return false;
