@@ -4,6 +4,7 @@
  * of what was opened. */
 #include "os/file.h"
 
+#include "base/bytes.h"
 #include "base/math.h"
 
 #include <errno.h>
@@ -62,6 +63,30 @@ bool sl_file_fill_standard(int filled[SL_FILE_STANDARD], int *count) {
 		filled[(*count)++] = opened;
 	}
 	return true;
+}
+
+static int number_of(const char *name) {
+	static const char *const names[SL_FILE_STANDARD] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+	uint64_t number;
+	for (int i = 0; i < SL_FILE_STANDARD; i++)
+		if (strcmp(name, names[i]) == 0)
+			return i;
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		size_t len = strlen(folders[i]);
+		if (strncmp(name, folders[i], len) == 0 && sl_bytes_to_u64(sl_str(name + len), &number) && number <= INT_MAX)
+			return (int)number;
+	}
+	return -1;
+}
+
+int sl_file_descriptor_of(const char *path) {
+	char name[64];
+	ssize_t len = number_of(path) >= 0 ? -1 : readlink(path, name, sizeof name);
+	if (len <= 0 || len == sizeof name)
+		return number_of(path);
+	name[len] = '\0';
+	return number_of(name);
 }
 
 static int open_or_make(const char *path, bool create, mode_t mode, bool *created) {

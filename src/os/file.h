@@ -13,6 +13,10 @@ enum { SL_FILE_STANDARD = 3 }; /* standard input, output and error */
  * to be closed or kept. False: errno says why not. */
 SLUICE_MUST_USE bool sl_file_fill_standard(int filled[SL_FILE_STANDARD], int *count);
 
+/* The number of the descriptor that a path stands for: /dev/stderr, /dev/fd/7, /proc/self/fd/7, or a link to such a
+ * name, which images have at the usual place of a log; -1: it stands for none. Whether it is open is not looked at. */
+int sl_file_descriptor_of(const char *path);
+
 /* Opens a regular file for reading and writing: never a symbolic link, a folder, a pipe or a device, never as a
  * standard descriptor, and never one that a program started by this one would inherit.
  *  mode     permissions of a file that is made

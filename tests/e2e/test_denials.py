@@ -4,11 +4,15 @@ import hashlib
 import hmac
 import json
 import os
+import pathlib
 import re
+import signal
+import socket
 import subprocess
+import tempfile
 
 import pytest
-from harness import DEADLINE_S, encode, wait_until
+from harness import DEADLINE_S, Lines, Resp, encode, wait_until
 
 POLICY = """
 log: {denials: %s, denials-per-key: %s, denials-per-second: 5}
@@ -206,3 +210,90 @@ def test_a_log_that_cannot_be_opened_is_all_that_is_said(sluice_bin, tmp_path):
     said, checked = start_in_vain(sluice_bin, tmp_path, log)
     assert said == f"sluice: denial log {log}: opening it: No such file or directory\n"
     assert checked == f"sluice: log.denials: {log} can't be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize("number", [0, 9])
+def test_a_descriptor_that_takes_no_lines_is_refused(sluice_bin, tmp_path, number):
+    """Standard input for reading only; and one that is not open."""
+    with open(os.devnull, "rb") as null:
+        said, checked = start_in_vain(sluice_bin, tmp_path, f"/dev/fd/{number}", stdin=null)
+    assert said == f"sluice: denial log /dev/fd/{number}: opening it: Bad file descriptor\n"
+    assert checked == f"sluice: log.denials: /dev/fd/{number} can't be written: Bad file descriptor\n"
+
+
+# ---- standard error ----------------------------------------------------------------------------------------------
+
+ON_STDERR = "log: {denials: /dev/stderr, denials-per-key: 0s, denials-per-second: 1000000, denials-size: 1MiB}\n" \
+            "limits: [{name: login, key: user, limit: sliding-log 1/1h}]\n"
+
+
+def keys_of(text):
+    lines = [json.loads(x) for x in text.splitlines() if x.startswith("{")]
+    for line in lines:
+        hold_to_schema(line)
+    return [x["key"] for x in lines]
+
+
+def test_standard_error_may_be_a_socket(sluice_bin, tmp_path):
+    """As systemd gives it to a service. A reload and a hot upgrade keep it; nobody reading it costs lines only."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"store: {{file: {tmp_path}/store, memory: 8MiB}}\n" + ON_STDERR)
+    ours, theirs = socket.socketpair()
+    command = [sluice_bin, "serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "-c", policy]
+    done = subprocess.run([*command, "--check-config"], stderr=theirs, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs)
+    pid = process.pid
+    theirs.close()
+    said = Lines(ours.makefile("rb"))
+    try:
+        said.wait_for(lambda line: line == "sluice: ready")
+        port = int(re.search(r"resp on 127\.0\.0\.1:(\d+)", said.text())[1])
+        with Resp(port) as r:
+            r.call("SLUICE.ADMIT", 2, "user", "ann")
+        said.wait_for(lambda line: '"user=ann"' in line)
+        os.kill(pid, signal.SIGHUP)
+        said.wait_for(lambda line: line.startswith("sluice: loaded "))
+        os.kill(pid, signal.SIGUSR2)
+        said.wait_for(lambda line: " has taken over: " in line)
+        pid = int(re.search(r"process (\d+) has taken over", said.text())[1])
+        assert process.wait(DEADLINE_S) == 0
+        with Resp(port) as r:
+            r.call("SLUICE.ADMIT", 2, "user", "ben")
+        said.wait_for(lambda line: '"user=ben"' in line)
+    finally:
+        os.kill(pid, signal.SIGTERM)
+        said.thread.join(DEADLINE_S)
+        ours.close()
+        process.wait(DEADLINE_S)
+    assert said.ended and keys_of(said.text()) == ["user=ann", "user=ben"], said.text()
+
+
+def test_standard_error_is_never_rotated(sluice_bin, tmp_path):
+    """A file of another user, not opened for appending: all that both logs write stands in it. As no server may rename
+    the machine's /dev/stderr, none here could."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # for another user
+        path, policy = pathlib.Path(folder, "stderr"), pathlib.Path(folder, "policy.yaml")
+        policy.write_text(ON_STDERR)
+        with open(path, "wb") as stderr:
+            os.chmod(path, 0o666)
+            process = subprocess.Popen(
+                [sluice_bin, "serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "-c", policy], stderr=stderr,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/",
+                **({"user": 65534, "group": 65534} if os.getuid() == 0 else {}))
+        names = [f"{i:04}" + 900 * "k" for i in range(2000)]  # more than 1 MiB
+        try:
+            wait_until(lambda: "sluice: ready\n" in path.read_text() or process.poll() is not None, "no server")
+            before = path.read_text()
+            with Resp(int(re.search(r"resp on 127\.0\.0\.1:(\d+)", before)[1])) as r:
+                for i in range(0, len(names), 100):  # as many as the log's buffer has room for
+                    r.send(b"".join(encode("SLUICE.ADMIT", 2, "user", name) for name in names[i:i + 100]))
+                    assert not any(r.read()[0] for _ in range(100))
+                    wait_until(lambda: f'"user={names[i + 99]}"' in path.read_text(), "no lines")  # noqa: B023
+        finally:
+            process.terminate()
+            status = process.wait(DEADLINE_S)
+        text = path.read_text()
+    assert status == 0 and text.startswith(before) and keys_of(text) == ["user=" + name for name in names]
+    assert "sluice: SIGTERM: ending\n" in text and "denial log" not in text

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "hosts/server/watch/key_shown.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -356,8 +357,10 @@ static void test_a_folder_that_is_not_there_is_refused(void **state) {
 	struct place *place = *state;
 	place->settings.denials = "/nonexistent/denials.log";
 	assert_null(sl_denials_open(&place->settings));
+	assert_false(sl_denials_check(&place->settings));
 	place->settings.denials = place->folder;
 	assert_null(sl_denials_open(&place->settings));
+	assert_false(sl_denials_check(&place->settings));
 	sl_denials_close(NULL);
 }
 
@@ -380,6 +383,104 @@ static void test_lines_that_cannot_be_written_are_counted(void **state) {
 	sl_denials_close(log);
 }
 
+/* ---- inherited descriptors --------------------------------------------------------------------------------------- */
+
+static const char *name_of(char name[32], const char *folder, int fd) {
+	snprintf(name, 32, "%s/%d", folder, fd);
+	return name;
+}
+
+/* Whoever opened the file writes on in it: what stands there stays, and it has no other name. */
+static void test_an_inherited_file_is_never_set_aside(void **state) {
+	static const char *const folders[] = {"/dev/fd", "/proc/self/fd"};
+	struct place *place = *state;
+	char name[32], link[128];
+	place->settings.denials_bytes = 2048; /* some lines */
+	snprintf(link, sizeof link, "%s/link", place->folder);
+	for (int i = 0; i < 3; i++) {
+		/* not for appending: where the descriptor stands is for both to know */
+		int fd = open(place->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		size_t len;
+		int lines = 0;
+		assert_true(fd >= 0);
+		assert_int_equal(write(fd, "first\n", 6), 6);
+		place->settings.denials = name_of(name, folders[i % 2], fd);
+		if (i == 2) {
+			assert_int_equal(symlink(name, link), 0);
+			place->settings.denials = link;
+		}
+		struct sl_denials *log = sl_denials_open(&place->settings);
+		assert_non_null(log);
+		flood(log, 40, 40);
+		sl_denials_reopen(log);
+		sl_denials_close(log);
+		assert_int_equal(write(fd, "last\n", 5), 5);
+		close(fd);
+		unlink(link);
+		char *text = contents(place->path, &len);
+		for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+			lines++;
+		assert_int_equal(lines, 42);
+		assert_memory_equal(text, "first\n{", 7);
+		assert_string_equal(text + len - 7, "}\nlast\n");
+		assert_int_equal(file_bytes(place->aside), 0);
+		free(text);
+	}
+}
+
+/* Nobody reads: what has no room is dropped, whole lines, and neither the log nor its end waits. The pipe stays one
+ * that waits, for others write to it. */
+static void test_a_full_inherited_pipe_costs_lines(void **state) {
+	enum { LINES = 1000 };
+	struct place *place = *state;
+	static char text[1 << 20];
+	char name[32];
+	int ends[2];
+	uint64_t written, dropped = 0;
+	size_t len = 0, lines = 0;
+	assert_int_equal(pipe(ends), 0);
+	place->settings.denials = name_of(name, "/dev/fd", ends[1]);
+	place->settings.denials_per_second = LINES;
+	struct sl_denials *log = sl_denials_open(&place->settings);
+	assert_non_null(log);
+	for (int i = 0; i < LINES; i++) {
+		struct sl_record_line denial = denial_of(sl_str("user=ann"), NOW_NS);
+		sl_denials_write(log, &denial);
+	}
+	while (written = 0, sl_denials_figures(log, &written, &dropped), written + dropped < LINES)
+		usleep(100);
+	sl_denials_close(log);
+	assert_true(written > 100 && dropped > 100);
+	assert_int_equal(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
+	close(ends[1]);
+	for (ssize_t got; (got = read(ends[0], text + len, sizeof text - len)) > 0; len += (size_t)got)
+		;
+	close(ends[0]);
+	for (size_t i = 0; i < len; i++)
+		lines += text[i] == '\n';
+	assert_int_equal(lines, written);
+	assert_int_equal(text[len - 1], '\n');
+}
+
+/* Closed, for reading only, or of this process itself: a store would be written to. */
+static void test_what_was_not_inherited_is_refused(void **state) {
+	struct place *place = *state;
+	char name[32];
+	int ends[2], own = open(place->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(pipe(ends), 0);
+	const int refused[] = {ends[0], own, 1000000};
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		place->settings.denials = name_of(name, "/dev/fd", refused[i]);
+		assert_false(sl_denials_check(&place->settings));
+		assert_null(sl_denials_open(&place->settings));
+	}
+	place->settings.denials = name_of(name, "/dev/fd", ends[1]);
+	assert_true(sl_denials_check(&place->settings));
+	close(ends[0]);
+	close(ends[1]);
+	close(own);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_line_says_who_and_why, set_up, tear_down),
@@ -396,6 +497,9 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_what_stands_in_a_file_stays, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_folder_that_is_not_there_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lines_that_cannot_be_written_are_counted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_an_inherited_file_is_never_set_aside, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_full_inherited_pipe_costs_lines, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_was_not_inherited_is_refused, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

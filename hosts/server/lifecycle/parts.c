@@ -4,13 +4,9 @@
 #include "hosts/admission/stagger.h"
 #include "hosts/server/watch/fleet_figures.h"
 #include "hosts/server/net/bounds.h"
-#include "hosts/server/watch/log.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool make_tops(struct sl_parts *parts, uint32_t workers) {
 	struct sl_top **tops = calloc(workers, sizeof *tops);
@@ -74,18 +70,4 @@ void sl_parts_free(struct sl_parts *parts) {
 	sl_bounds_free(parts->bounds);
 	free(parts->fleet);
 	free(parts->figures);
-}
-
-bool sl_parts_check(const struct sl_settings *settings) {
-	const char *path = settings->log.denials;
-	char folder[4096];
-	if (path == NULL || access(path, W_OK) == 0)
-		return true;
-	const char *slash = strrchr(path, '/');
-	int len = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
-	snprintf(folder, sizeof folder, "%.*s", len == 0 ? 1 : len, len == 0 ? "." : path);
-	if (errno == ENOENT && access(folder, W_OK | X_OK) == 0)
-		return true;
-	sl_log(SL_LOG_ERROR, "log.denials: %s can't be written: %s", path, strerror(errno));
-	return false;
 }

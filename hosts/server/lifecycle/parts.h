@@ -20,8 +20,4 @@ SLUICE_MUST_USE bool sl_parts_make(struct sl_parts *parts, uint32_t workers, con
 SLUICE_MUST_USE bool sl_parts_open_log(struct sl_parts *parts, const struct sl_settings *settings);
 void sl_parts_free(struct sl_parts *parts);
 
-/* Whether the files that the parts need could be opened, as far as that can be told without making them. False after a
- * line in the log. */
-bool sl_parts_check(const struct sl_settings *settings);
-
 #endif

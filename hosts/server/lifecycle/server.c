@@ -246,7 +246,7 @@ int sl_server_check(const struct sl_server_options *options) {
 		const struct sl_settings *settings = sl_policy_settings(server.policy->policy);
 		fine = sl_entrances_open(&server, settings, true);
 		fine = sl_store_location_check(settings) && fine;
-		fine = sl_parts_check(settings) && fine;
+		fine = sl_denials_check(&settings->log) && fine;
 		fine = sl_fleets_check(settings) && fine;
 	}
 	clear_up(&server);

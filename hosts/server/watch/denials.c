@@ -12,7 +12,11 @@
  * What D2 and D3 and a failed write cost is counted.
  *
  * The file is opened for appending, so that two processes (an upgrade) or a rotation by other means tear no line; the
- * name is looked up again before each write, and where it names another file, that is taken. */
+ * name is looked up again before each write, and where it names another file, that is taken.
+ *
+ * A name such as /dev/stderr stands for a descriptor that this process inherited. It is not opened: that fails for a
+ * socket, which systemd gives as standard error, and for a file of another user. The descriptor is copied and written
+ * to as it is, and never set aside: others write to it too, and the name belongs to the whole machine. */
 #include "hosts/server/watch/denials.h"
 
 #include "hosts/server/watch/log.h"
@@ -21,6 +25,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,6 +36,7 @@
 
 enum {
 	QUEUE_BYTES = 256 * 1024,
+	REST_WAIT_MS = 1000, /* for the rest of a line */
 };
 
 struct sl_denials {
@@ -46,7 +53,8 @@ struct sl_denials {
 	/* the thread's own */
 	char *path, *aside; /* FILE and FILE.1 */
 	char *emptying;
-	int fd; /* -1: it could not be opened */
+	int fd;         /* -1: it could not be opened */
+	bool inherited; /* fd is a copy of a descriptor that FILE names */
 	bool complained;
 	uint64_t size_max;
 
@@ -93,6 +101,50 @@ void sl_denials_write(struct sl_denials *denials, const struct sl_record_line *r
 		atomic_fetch_add_explicit(&denials->dropped, 1, memory_order_relaxed);
 }
 
+/* Whole lines of at most `room` bytes at the start of data. */
+static size_t lines_within(const char *data, size_t len, uint64_t room) {
+	if (len <= room)
+		return len;
+	const char *end = memrchr(data, '\n', (size_t)room);
+	return end == NULL ? 0 : (size_t)(end - data) + 1;
+}
+
+/* ---- an inherited descriptor ------------------------------------------------------------------------------------- */
+
+/* Whether lines can be written to it, or errno. What this process opened itself was not inherited, and is
+ * close-on-exec: its store, or what it put in place of a closed standard descriptor. */
+static bool can_take_lines(int number) {
+	int flags = fcntl(number, F_GETFD), mode = fcntl(number, F_GETFL);
+	if (flags < 0 || mode < 0)
+		return false;
+	errno = EBADF;
+	return (flags & FD_CLOEXEC) == 0 && (mode & O_ACCMODE) != O_RDONLY;
+}
+
+/* A copy of it, or -1 with errno. */
+static int copy_descriptor(int number) {
+	return can_take_lines(number) ? fcntl(number, F_DUPFD_CLOEXEC, SL_FILE_STANDARD) : -1;
+}
+
+/* Writes as much as is taken at once; returns how much, fewer than `len` with errno. O_NONBLOCK would act on all who
+ * have the descriptor, so poll() is asked each time: what has room takes PIPE_BUF bytes. A longer line goes in parts,
+ * and room for its rest is waited for, since others write there too. */
+static size_t write_inherited(int fd, const char *data, size_t len) {
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+	size_t done = 0, part = 0, wrote = 0;
+	while (done < len && wrote == part) {
+		if (poll(&room, 1, done == 0 || data[done - 1] == '\n' ? 0 : REST_WAIT_MS) != 1) {
+			errno = EAGAIN;
+			break;
+		}
+		part = lines_within(data + done, len - done, PIPE_BUF);
+		part = part != 0 ? part : PIPE_BUF;
+		wrote = sl_file_write(fd, data + done, part);
+		done += wrote;
+	}
+	return done;
+}
+
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 /* Says once what is wrong, until it works again. */
@@ -104,35 +156,32 @@ static void complain(struct sl_denials *denials, const char *what) {
 
 /* Never waits: a pipe that nobody reads is refused. */
 static bool open_file(struct sl_denials *denials) {
+	int number = sl_file_descriptor_of(denials->path);
 	if (denials->fd >= 0)
 		close(denials->fd);
-	denials->fd = open(denials->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
+	denials->inherited = number >= 0;
+	if (denials->inherited)
+		denials->fd = copy_descriptor(number);
+	else
+		denials->fd = open(denials->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
 	if (denials->fd < 0)
 		complain(denials, "opening it");
 	return denials->fd >= 0;
 }
 
-/* Where the name has come to mean another file, or none: takes that. Returns the size; 0 of what is no file. */
+/* Where the name has come to mean another file, or none: takes that. Returns the size; 0 of what is never set aside. */
 static uint64_t look(struct sl_denials *denials) {
 	struct stat own, named;
 	if (denials->fd < 0 || fstat(denials->fd, &own) != 0)
 		own = (struct stat){.st_mode = 0};
-	if (denials->fd >= 0 && !S_ISREG(own.st_mode))
+	if (denials->fd >= 0 && (denials->inherited || !S_ISREG(own.st_mode)))
 		return 0;
 	if (denials->fd < 0 || stat(denials->path, &named) != 0 || named.st_ino != own.st_ino ||
 	    named.st_dev != own.st_dev) {
 		if (!open_file(denials) || fstat(denials->fd, &own) != 0)
 			return 0;
 	}
-	return S_ISREG(own.st_mode) ? (uint64_t)own.st_size : 0;
-}
-
-/* Whole lines of at most `room` bytes at the start of data. */
-static size_t lines_within(const char *data, size_t len, uint64_t room) {
-	if (len <= room)
-		return len;
-	const char *end = memrchr(data, '\n', (size_t)room);
-	return end == NULL ? 0 : (size_t)(end - data) + 1;
+	return S_ISREG(own.st_mode) && !denials->inherited ? (uint64_t)own.st_size : 0;
 }
 
 static uint64_t count_lines(const char *data, size_t len) {
@@ -142,10 +191,17 @@ static uint64_t count_lines(const char *data, size_t len) {
 	return count;
 }
 
-/* Writes all of it, or says why not. */
+static size_t write_some(const struct sl_denials *denials, const char *data, size_t len) {
+	if (denials->fd < 0)
+		return 0;
+	return denials->inherited ? write_inherited(denials->fd, data, len) : sl_file_write(denials->fd, data, len);
+}
+
+/* Writes all of it, or says why not. Of an inherited descriptor that is full nothing is said: that may be written there
+ * too, and would wait. */
 static void write_lines(struct sl_denials *denials, const char *data, size_t len) {
-	size_t done = denials->fd >= 0 ? sl_file_write(denials->fd, data, len) : 0;
-	if (done < len && denials->fd >= 0)
+	size_t done = write_some(denials, data, len);
+	if (done < len && denials->fd >= 0 && !(denials->inherited && errno == EAGAIN))
 		complain(denials, "writing");
 	else if (done == len)
 		denials->complained = false;
@@ -215,6 +271,30 @@ static bool start(struct sl_denials *denials) {
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+/* Whether the file could be opened, or made; or errno. */
+static bool can_be_opened(const char *path) {
+	char folder[PATH_MAX];
+	struct stat found;
+	int number = sl_file_descriptor_of(path);
+	if (number >= 0)
+		return can_take_lines(number);
+	if (stat(path, &found) == 0) {
+		errno = EISDIR;
+		return !S_ISDIR(found.st_mode) && access(path, W_OK) == 0;
+	}
+	const char *slash = strrchr(path, '/');
+	int len = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
+	snprintf(folder, sizeof folder, "%.*s", len == 0 ? 1 : len, len == 0 ? "." : path);
+	return errno == ENOENT && access(folder, W_OK | X_OK) == 0;
+}
+
+bool sl_denials_check(const struct sl_log_settings *settings) {
+	if (settings->denials == NULL || can_be_opened(settings->denials))
+		return true;
+	sl_log(SL_LOG_ERROR, "log.denials: %s can't be written: %s", settings->denials, strerror(errno));
+	return false;
+}
 
 static void destroy(struct sl_denials *denials) {
 	if (denials->fd >= 0)

@@ -15,8 +15,12 @@
 struct sl_denials;
 
 /* Opens the log that the settings name, and starts its thread; NULL with a line on standard error where that cannot be
- * done. A regular file is appended to; a pipe or a terminal (/dev/stderr) is written to and never set aside. */
+ * done. A regular file is appended to; a pipe or a terminal is written to and never set aside. Nor is a descriptor that
+ * this process inherited, of any kind: /dev/stderr, /dev/stdout, /dev/fd/N, /proc/self/fd/N, or a link to one. */
 struct sl_denials *sl_denials_open(const struct sl_log_settings *settings);
+/* Whether it could be opened, if the settings name one, as far as that can be told without making it. False after a
+ * line in the log. */
+bool sl_denials_check(const struct sl_log_settings *settings);
 /* Writes what is queued, and ends. NULL is allowed. */
 void sl_denials_close(struct sl_denials *denials);
 /* Opens the file anew, for those who rotate it by other means (SIGHUP). A file that was renamed or removed is noticed
