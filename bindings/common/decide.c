@@ -171,7 +171,7 @@ static bool decide(struct owner *owner, const struct sl_asked *asked, struct sl_
 			return false;
 	}
 	timeless.limit_count = asked->operation == SL_OP_COMMIT ? 0 : asked->limit_count; /* the ticket says them */
-	uint32_t count = sl_asked_words(&timeless, &ws->numbers, ws->words);
+	uint32_t count = sl_asked_words(&timeless, &ws->numbers, ws->words, failure);
 	/* without a limit there are fewer words than the form has: all that is read of such a command is there */
 	if (!sl_command_read(&ws->command, asked->operation, ws->words, count))
 		return fail_command(failure, &ws->command);
@@ -254,11 +254,11 @@ static bool admit_by(struct owner *owner, const struct sluice_policy *policy, co
                      struct sl_told *told, struct sl_failure *failure) {
 	struct sl_workspace *ws = owner->workspace;
 	struct sluice_call *call = &ws->call;
-	uint32_t index, count = sl_asked_words(asked, &ws->numbers, ws->words), attributes;
+	uint32_t index, count = sl_asked_words(asked, &ws->numbers, ws->words, failure), attributes;
 	if (policy == NULL)
 		return sl_fail(failure, SL_FAILED_POLICY, "there is no policy: expected one in the limiter's options");
 	if (count == 0)
-		return sl_fail(failure, SL_FAILED_ARGUMENT, "too many attributes");
+		return false;
 	if (!sl_command_read_admit(&ws->command, SL_OP_ADMIT, ws->words, count, &index) ||
 	    !sl_command_read_attributes(&ws->command, index, ws->attributes, &attributes))
 		return fail_command(failure, &ws->command);

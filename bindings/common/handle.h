@@ -205,9 +205,10 @@ struct sl_asked_numbers {
 };
 
 /* What is asked as the words of a command, its name ("SLUICE.CHECK") first: what a server is to be sent. Fills at most
- * SL_ASKED_WORDS_MAX words, which point into what was asked, `numbers`, and constants; returns how many; 0 where there
- * are more. */
-uint32_t sl_asked_words(const struct sl_asked *asked, struct sl_asked_numbers *numbers, struct sluice_bytes *words);
+ * SL_ASKED_WORDS_MAX words, which point into what was asked, `numbers`, and constants; returns how many; 0 with
+ * `failure` where there are more, or ADMIT has no attribute. */
+uint32_t sl_asked_words(const struct sl_asked *asked, struct sl_asked_numbers *numbers, struct sluice_bytes *words,
+                        struct sl_failure *failure);
 
 /* Writes the ticket of a reservation that was made under an id of the caller's, `asked->id`, of these limits and this
  * key, as RESERVE answered it: so that COMMIT can be asked where that answer was lost. Returns its length; 0 with

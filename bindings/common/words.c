@@ -6,6 +6,7 @@
 #include "algo/traits.h"
 #include "base/fold.h"
 #include "proto/answer.h"
+#include "proto/command.h"
 
 #include <stdio.h>
 
@@ -107,12 +108,15 @@ static void put_limits(struct writer *w, const struct sl_asked *asked) {
 	}
 }
 
-uint32_t sl_asked_words(const struct sl_asked *asked, struct sl_asked_numbers *numbers, struct sluice_bytes *words) {
+uint32_t sl_asked_words(const struct sl_asked *asked, struct sl_asked_numbers *numbers, struct sluice_bytes *words,
+                        struct sl_failure *failure) {
 	enum { OTHERS_MAX = 32 };
 	struct writer w = {words, 0};
 	bool admit = asked->operation == SL_OP_ADMIT;
 	if (asked->attribute_count > (SL_ASKED_WORDS_MAX - OTHERS_MAX) / 2)
-		return 0;
+		return sl_fail(failure, SL_FAILED_ARGUMENT, "too many attributes");
+	if (admit && asked->attribute_count == 0) /* else the grammar takes an option for one */
+		return sl_fail(failure, SL_FAILED_ARGUMENT, SL_NO_ATTRIBUTE);
 	put_text(&w, name_of(asked->operation));
 	if (!admit)
 		put(&w, first_key(asked));

@@ -181,6 +181,8 @@ __attribute__((format(printf, 2, 3))) bool sl_command_fail(struct sl_command *co
 SLUICE_MUST_USE bool sl_command_read_admit(struct sl_command *command, enum sl_operation operation,
                                            const struct sluice_bytes *args, uint32_t count, uint32_t *index);
 
+#define SL_NO_ATTRIBUTE "no attribute: expected at least one, a name and a value"
+
 /* Reads the attributes of ADMIT or EXPLAIN, from `index` on to the end: fills as many as half of the arguments. False
  * with the error filled: none, one without a value, a name too long. */
 SLUICE_MUST_USE bool sl_command_read_attributes(struct sl_command *command, uint32_t index,

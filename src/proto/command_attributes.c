@@ -13,7 +13,7 @@ bool sl_command_read_attributes(struct sl_command *c, uint32_t index, struct slu
                                 uint32_t *count) {
 	uint32_t n = 0;
 	if (index == c->count)
-		return sl_command_fail(c, "no attribute: expected at least one, a name and a value");
+		return sl_command_fail(c, SL_NO_ATTRIBUTE);
 	if ((c->count - index) % 2 != 0)
 		return sl_command_fail(c, "attribute %s has no value: expected pairs of a name and a value",
 		                       sl_shown(c->args[c->count - 1]).text);

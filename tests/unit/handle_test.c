@@ -389,7 +389,7 @@ static void test_what_is_wrong(void **state) {
 static void expect_words(const struct sl_asked *asked, const char *expected) {
 	static struct sluice_bytes words[SL_ASKED_WORDS_MAX];
 	struct sl_asked_numbers numbers;
-	uint32_t count = sl_asked_words(asked, &numbers, words);
+	uint32_t count = sl_asked_words(asked, &numbers, words, &failure);
 	char text[1024] = "";
 	size_t at = 0;
 	for (uint32_t i = 0; i < count; i++)

@@ -176,7 +176,7 @@ class _Remote:
     def _failed(self, error, shape):
         if self._on_error == 0 or error.code not in OUTAGES or shape[0] not in DECIDING:
             raise error
-        return _core.fallback(self._on_error == 1, shape[2])
+        return _core.fallback(self._on_error == 1, shape[2], shape[1] & EACH and not shape[1] & UNASKED)
 
     @staticmethod
     def _told(reply, shape):
@@ -204,8 +204,8 @@ def _one(operation, given, reply, limits, args, said):
         name, opened = _text(rest.pop(0)), bool(rest.pop())
         limits = None
     if given & EACH:
-        each = tuple(_core.told(_text(row[0]), _text(row[1]), tuple(row[2:9]), *row[9:]) for row in rest.pop()) or None
-        next_after = _next_after(each or ())
+        each = tuple(_core.told(_text(row[0]), _text(row[1]), tuple(row[2:9]), *row[9:]) for row in rest.pop())
+        next_after = _next_after(each)
     else:
         next_after = rest.pop() if given & NEXT else 0
     if given & UPTO:

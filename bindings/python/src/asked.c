@@ -360,13 +360,13 @@ static PyObject *as_bytes(const struct sluice_bytes *words_of, uint32_t count) {
 static PyObject *encoded(const struct core *core, struct asked *asked) {
 	struct sluice_bytes *list = PyMem_Malloc(SL_ASKED_WORDS_MAX * sizeof *list);
 	struct sl_asked_numbers numbers;
-	struct sl_failure failure = {.kind = SL_FAILED_ARGUMENT, .text = "too many attributes"};
+	struct sl_failure failure;
 	if (list == NULL)
 		return PyErr_NoMemory();
 	asked->asked.open = asked->asked.operation == SL_OP_ADMIT;
 	if (asked->asked.operation == SL_OP_COMMIT)
 		asked->asked.limit_count = 0; /* the ticket says them */
-	uint32_t count = sl_asked_words(&asked->asked, &numbers, list);
+	uint32_t count = sl_asked_words(&asked->asked, &numbers, list, &failure);
 	PyObject *bytes = count == 0 ? raise_failure(core, &failure) : as_bytes(list, count);
 	PyMem_Free(list);
 	return bytes == NULL ? NULL

@@ -48,8 +48,8 @@ extern PyType_Spec result_spec;
 PyObject *result_of(const struct core *core, const struct sluice_decision *decision, uint32_t granted,
                     PyObject *limits);
 
-/* The same of all that was told. `texts`: of each limit, canonical, for `each` of a policy; NULL: none. */
-PyObject *result_of_told(const struct core *core, const struct sl_told *told, PyObject *limits);
+/* The same of all that was told; of each limit, too, where `each` was asked for. */
+PyObject *result_of_told(const struct core *core, const struct sl_told *told, PyObject *limits, bool each);
 
 /* result(limits, name, numbers, granted, repeated, id, failed_open, each): what a server answered. */
 PyObject *core_result(PyObject *module, PyObject *args);
@@ -115,7 +115,7 @@ PyObject *core_last(PyObject *module, PyObject *const *args, Py_ssize_t count, P
 
 /* fallback(on_error, limits): what a request gets that can't be decided; "allow" or "deny" */
 PyObject *core_fallback(PyObject *module, PyObject *args);
-PyObject *result_fallback(const struct core *core, bool allow, PyObject *limits);
+PyObject *result_fallback(const struct core *core, bool allow, PyObject *limits, bool each);
 
 /* headers(forms, result, now_ms): lines of RateLimit headers as [(name, value)] */
 PyObject *core_headers(PyObject *module, PyObject *args);

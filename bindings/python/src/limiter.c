@@ -169,14 +169,14 @@ static PyObject *failed(struct limiter *l, const struct asked *asked, const stru
 	}
 	if (l->on_error == ON_ERROR_THROW || !is_outage(failure->kind) || !decides(asked->asked.operation))
 		return raise_failure(l->core, failure);
-	return result_fallback(l->core, l->on_error == ON_ERROR_ALLOW, asked->limits_object);
+	return result_fallback(l->core, l->on_error == ON_ERROR_ALLOW, asked->limits_object, asked->asked.each);
 }
 
 static PyObject *told_of(struct limiter *l, const struct asked *asked, const struct sl_told *told) {
 	enum sl_operation operation = asked->asked.operation;
 	if (operation == SL_OP_RESET || operation == SL_OP_RELEASE || operation == SL_OP_RENEW)
 		return PyLong_FromUnsignedLong(told->count);
-	return result_of_told(l->core, told, asked->limits_object);
+	return result_of_told(l->core, told, asked->limits_object, asked->asked.each);
 }
 
 /* Without the GIL, if it may wait. Another limiter of this process may be a loop: then nobody waits in the library. */

@@ -188,7 +188,7 @@ static PyGetSetDef members[] = {
 	{"repeated", get_repeated, NULL, "it had been charged before, under this id", NULL},
 	{"failed_open", get_failed_open, NULL, "it passes though the store could not answer", NULL},
 	{"id", get_id, NULL, "of what is held now: a lease's id, a ticket; else None", NULL},
-	{"each", get_each, NULL, "a Result for each limit, where that was asked for; else None", NULL},
+	{"each", get_each, NULL, "a Result for each limit that was judged, where that was asked for; else None", NULL},
 	{"rule", get_rule, NULL, "the limit in notation, in `each` of a policy; else None", NULL},
 	{"observed", get_observed, NULL, "in `each` of a policy: it denies nobody", NULL},
 	{"bound", get_bound, NULL, "which bound of ours was met; None", NULL},
@@ -244,14 +244,14 @@ static PyObject *each_of(const struct core *core, const struct sl_told *told, Py
 	return each;
 }
 
-PyObject *result_of_told(const struct core *core, const struct sl_told *told, PyObject *limits) {
+PyObject *result_of_told(const struct core *core, const struct sl_told *told, PyObject *limits, bool each) {
 	struct result *made = new_result(core, &told->merged, told->granted, limits);
 	if (made == NULL)
 		return NULL;
 	made->repeated = told->repeated;
 	made->failed_open = told->failed_open;
 	bool good = set_text(&made->id, told->id) && set_text(&made->name, told->name);
-	if (good && told->each_count != 0 && (told->limits != NULL || told->name.data == NULL))
+	if (good && each)
 		good = (made->each = each_of(core, told, limits)) != NULL;
 	if (good)
 		return (PyObject *)made;
@@ -259,22 +259,26 @@ PyObject *result_of_told(const struct core *core, const struct sl_told *told, Py
 	return NULL;
 }
 
-PyObject *result_fallback(const struct core *core, bool allow, PyObject *limits) {
+PyObject *result_fallback(const struct core *core, bool allow, PyObject *limits, bool each) {
 	const struct sluice_decision allowed = {
 		.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX};
 	const struct sluice_decision denied = {.index = -1, .retry_after_ns = 1000000000};
 	struct result *made = new_result(core, allow ? &allowed : &denied, 0, limits);
-	if (made != NULL)
-		made->failed_open = allow;
-	return (PyObject *)made;
+	if (made == NULL)
+		return NULL;
+	made->failed_open = allow;
+	if (!each || (made->each = PyTuple_New(0)) != NULL)
+		return (PyObject *)made;
+	Py_DECREF((PyObject *)made);
+	return NULL;
 }
 
 PyObject *core_fallback(PyObject *module, PyObject *args) {
-	int allow;
+	int allow, each;
 	PyObject *limits;
-	if (!PyArg_ParseTuple(args, "pO", &allow, &limits))
+	if (!PyArg_ParseTuple(args, "pOp", &allow, &limits, &each))
 		return NULL;
-	return result_fallback(core_of(module), allow != 0, limits);
+	return result_fallback(core_of(module), allow != 0, limits, each != 0);
 }
 
 /* ---- of a server's answer ---------------------------------------------------------------------------------------- */
@@ -386,11 +390,9 @@ PyObject *core_merge(PyObject *module, PyObject *args) {
 	}
 	told.granted = granted;
 	told.repeated = repeated != 0;
-	if (each == 0) /* they were told for another sake */
-		told.each_count = 0;
 	if (each == 0 && next == 0)
 		told.merged.next_after_ns = 0;
-	PyObject *made = result_of_told(core_of(module), &told, limits);
+	PyObject *made = result_of_told(core_of(module), &told, limits, each != 0);
 	if (made != NULL)
 		self_of(made)->id = new_or_null(id);
 	return made;

@@ -137,6 +137,8 @@ def test_what_a_request_gets_meanwhile():
     assert failure(sluice.Limiter(gone).check, "k", "1/1s")[0] == "away"
     passed = sluice.Limiter(gone, on_error="allow").check("k", "1/1s")
     assert passed.allowed and passed.failed_open and passed.index == -1
+    assert passed.each is None and sluice.Limiter(gone, on_error="allow").check("k", "1/1s", each=True).each == ()
+    assert sluice.Limiter(gone, on_error="allow").check("k", "1/1s", id="a").each is None
     denied = sluice.Limiter(gone, on_error="deny").check("k", "1/1s")
     assert not denied.allowed and denied.retry_after == 1000
     assert failure(sluice.Limiter(gone, on_error="allow").reset, "k", "1/1s")[0] == "away"
@@ -168,7 +170,12 @@ def test_what_is_of_a_wrong_type_is_told_by_a_type_error(server):
             some = dict(list(many.items())[:count])
             assert failure(here.admit, some) == failure(there.admit, some) == ("bad-argument", "too many attributes") \
                 if count > 496 else here.admit(some).allowed
+        for none in ({}, {"user": None}):
+            assert failure(here.admit, none, each=True) == failure(there.admit, none, each=True) \
+                == failure(here.admit, none) == failure(there.admit, none) \
+                == ("bad-argument", "no attribute: expected at least one, a name and a value")
         for limiter in (here, there):
+            assert limiter.admit({"user": "ann"}, each=True).each == ()
             assert limiter.holders(key="k", limit="concurrency 2 lease 30s") == []
         here.reload(policy="limits: []\n")
         assert failure(there.reload, policy="limits: []\n")[0] == "bad-argument"
@@ -280,7 +287,7 @@ def test_each_limit_of_a_policy_is_told_as_in_process():
                     assert (one.retry_after > 0) == (other.retry_after > 0)
                 assert lines(mine) == lines(theirs)
             assert '"all";q=600;w=86400' in lines(theirs) and "seen" not in lines(theirs)
-            assert there.admit({"host": "h"}, each=True).each is here.admit({"host": "h"}, each=True).each is None
+            assert there.admit({"host": "h"}, each=True).each == here.admit({"host": "h"}, each=True).each == ()
     finally:
         server.stop()
 
