@@ -14,6 +14,7 @@ import pytest
 
 from cluster import Cluster
 from harness import RespError, encode, in_one_window, wait_until
+from ports import free_ports
 from redis_world import SOAK, module_path, redises  # noqa: F401
 
 POLICY = """
@@ -603,6 +604,27 @@ def test_what_lies_in_several_slots_is_refused_with_the_way_out(server, sluice_b
             body = {"key": "a", "limits": [JOBS, {"key": "b", "limit": "100/1m"}]}
             status, _, problem = h.post("/v1/acquire", body)
             assert status == 400 and "hash tag" in problem["detail"]
+
+
+@pytest.mark.parametrize("may_ask", (True, False))
+def test_a_single_server_that_becomes_a_cluster(front, redises, may_ask):  # noqa: F811
+    """Of one node, nothing says MOVED; and a user who may not run CLUSTER SLOTS is told what to write."""
+    redis = redises()
+    with redis.resp() as r:
+        r.call("ACL", "SETUSER", "default", *([] if may_ask else ["-cluster|slots"]))
+    one = front(policy(redis, limit(on_error="allow"), limit("per-ip", "ip", on_error="allow"), budget=1000))
+    ask = ("SLUICE.ADMIT", 1, "user", "a", "ip", "10.0.0.1")
+    with one.resp() as r:
+        assert r.call(*ask)[1] == 5
+        redis.end()
+        redis.command += ["--cluster-enabled", "yes", "--cluster-port", str(free_ports(1)[0])]
+        redis.start()
+        with redis.resp() as node:
+            node.call("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            node.call("ACL", "SETUSER", "default", *([] if may_ask else ["-cluster|slots"]))
+        wait_until(lambda: r.call(*ask)[1] == 5, "limits stay off")
+    told = [line for line in one.stderr.text().splitlines() if "CLUSTER SLOTS: NOPERM" in line]
+    assert len(told) == (0 if may_ask else 1) and all("ACL SETUSER" in line for line in told)
 
 
 # ---- retries that are spread -----------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ static void redirect(struct sl_node *node, struct sl_pending_command *pending, b
 	}
 	sl_count(&nodes->figures->redirected, 1);
 	if (to != NULL && moved)
-		sl_topology_moved(nodes, slot, to);
+		sl_topology_moved(node, slot, to);
 	if (pending == NULL)
 		return;
 	pending->slot = slot;
@@ -167,6 +167,9 @@ static bool handled(struct sl_node *node, struct sl_pending_command *pending) {
 		sl_node_failed(node, 1, got->error);
 	} else if (says(got, "CLUSTERDOWN")) {
 		sl_topology_doubt(nodes);
+	} else if (says(got, "CROSSSLOT")) {
+		sl_topology_crossed(node);
+		return false; /* its keys go by several commands from now on, which is the caller's to do */
 	} else if (says(got, "NOSCRIPT") && node->via == SL_BY_SCRIPT && pending->ask != NULL) {
 		load_script(node, pending);
 		return true;

@@ -5,6 +5,7 @@
  *   command.c   commands -> bytes                                  link.c       one connection, and its bytes
  *   pending_command.c  what is under way, and until when           slots.c      places, and what CLUSTER SLOTS says
  *   window.c    how much a node has at once, and what waits for it
+ *   advice.c    what to do about an error
  *
  *                   link up               greeted
  *   IDLE -> CONNECTING -> GREETING ----------------> UP     a node is asked while it is UP and its circuit is closed
@@ -101,6 +102,7 @@ struct sl_nodes {
 	uint8_t mode;
 	bool had_primary;
 	bool doubted;               /* what is known of slots turned out to be wrong */
+	bool guessed, told_guess;   /* no node has told of slots, but of an error; the log has it */
 	bool recounts;              /* figures are to be counted at the end of this turn */
 	struct sl_node *primary;    /* SINGLE: who is asked, or NULL */
 	struct sl_node *slots_from; /* who has been asked for the slots, or NULL */

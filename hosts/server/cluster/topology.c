@@ -1,6 +1,7 @@
 /* Who is asked.
  *
- * CLUSTER SLOTS tells a cluster (an array) from a single server (an error). In a cluster each slot has an owner, which
+ * CLUSTER SLOTS tells a cluster (an array) from a single server (an ERR). One whose user may not ask is taken for a
+ * single server until it says MOVED or CROSSSLOT, and is asked on. In a cluster each slot has an owner, which
  * MOVED corrects at once and the next CLUSTER SLOTS, asked of one node after the other, confirms. Among single servers
  * the one that ROLE calls master is asked; of several, one that a replica follows, then the one that was asked before:
  * a primary whom its replicas have left has lost a failover that it does not know of. Replicas name nodes that the
@@ -12,6 +13,7 @@
  * answers from the past. */
 #include "hosts/server/cluster/topology.h"
 
+#include "hosts/server/cluster/advice.h"
 #include "hosts/server/cluster/node.h"
 #include "hosts/server/cluster/nodes_timing.h"
 
@@ -153,6 +155,8 @@ static void take_over(struct sl_nodes *nodes) {
 }
 
 static void set_single(struct sl_nodes *nodes) {
+	if (nodes->mode != SL_MODE_UNKNOWN)
+		return;
 	nodes->mode = SL_MODE_SINGLE;
 	for (uint32_t i = 0; i < nodes->count; i++) {
 		struct sl_node *node = nodes->list[i];
@@ -168,6 +172,28 @@ static void set_cluster(struct sl_nodes *nodes) {
 	nodes->primary = NULL;
 }
 
+/* A node says that it belongs to a cluster: until it is known who has which slots it is asked for all, and corrects. */
+static void found_cluster(struct sl_nodes *nodes, const struct sl_node *node) {
+	if (nodes->mode == SL_MODE_CLUSTER)
+		return;
+	set_cluster(nodes);
+	for (uint32_t slot = 0; slot < SL_SLOTS; slot++)
+		nodes->owner[slot] = node->index;
+}
+
+/* Why a node does not say who has which slots. Only an ERR says that there are none: it has no such command, or no
+ * cluster. Other errors pass, but for the rights of our user: who may not ask is better off with a guess. */
+static void no_slots_for(struct sl_node *node) {
+	struct sl_nodes *nodes = node->nodes;
+	const char *error = node->got.error;
+	nodes->guessed = strncmp(error, "ERR ", 4) != 0;
+	if (!nodes->guessed || strncmp(error, "NOPERM", 6) == 0)
+		set_single(nodes);
+	if (nodes->guessed && !nodes->told_guess)
+		sl_nodes_say(nodes, true, "redis %s: CLUSTER SLOTS: %s; %s", node->name, error, sl_advice_for(sl_str(error)));
+	nodes->told_guess = nodes->guessed;
+}
+
 void sl_topology_on_slots(struct sl_node *node) {
 	struct sl_nodes *nodes = node->nodes;
 	const struct sl_collected *got = &node->got;
@@ -176,9 +202,10 @@ void sl_topology_on_slots(struct sl_node *node) {
 	nodes->slots_from = NULL;
 	if (got->is_error && strncmp(got->error, "LOADING", 7) == 0)
 		return;
-	if (got->is_error && nodes->mode == SL_MODE_UNKNOWN)
-		set_single(nodes);
-	if (!got->is_error) {
+	if (got->is_error) {
+		no_slots_for(node);
+	} else {
+		nodes->guessed = nodes->told_guess = false;
 		set_cluster(nodes);
 		nodes->refreshed = sl_nodes_now(nodes);
 		take_over(nodes);
@@ -189,10 +216,15 @@ void sl_topology_on_slots(struct sl_node *node) {
 	sl_nodes_hurry(nodes);
 }
 
-void sl_topology_moved(struct sl_nodes *nodes, uint16_t slot, struct sl_node *to) {
-	set_cluster(nodes);
-	nodes->owner[slot] = to->index;
-	sl_topology_doubt(nodes);
+void sl_topology_moved(struct sl_node *node, uint16_t slot, struct sl_node *to) {
+	found_cluster(node->nodes, node);
+	node->nodes->owner[slot] = to->index;
+	sl_topology_doubt(node->nodes);
+}
+
+void sl_topology_crossed(struct sl_node *node) {
+	found_cluster(node->nodes, node);
+	sl_topology_doubt(node->nodes);
 }
 
 /* ---- finding out ------------------------------------------------------------------------------------------------- */
@@ -261,10 +293,9 @@ sluice_ns sl_topology_tick(struct sl_nodes *nodes, sluice_ns now) {
 			   asks = amiss || nodes->doubted || now - nodes->refreshed >= REFRESH_QUIET_NS / 2;
 	if (nodes->slots_from == NULL)
 		forget_strangers(nodes);
-	if (nodes->mode == SL_MODE_SINGLE) {
-		if (amiss)
-			ask_roles(nodes);
-	} else if (asks) {
+	if (nodes->mode == SL_MODE_SINGLE && amiss)
+		ask_roles(nodes);
+	if (asks && (nodes->mode != SL_MODE_SINGLE || nodes->guessed || nodes->doubted)) {
 		struct sl_node *node = next_to_ask(nodes);
 		if (node != NULL)
 			ask_slots(node);

@@ -16,8 +16,10 @@ void sl_topology_on_slots(struct sl_node *node);
 void sl_topology_no_slots(struct sl_nodes *nodes);
 /* A node is up, down, opened, closed, or has said what it is: choose anew. */
 void sl_topology_changed(struct sl_nodes *nodes);
-/* A slot belongs to another node than we thought. */
-void sl_topology_moved(struct sl_nodes *nodes, uint16_t slot, struct sl_node *to);
+/* A slot belongs to another node than we thought, as `node` says. */
+void sl_topology_moved(struct sl_node *node, uint16_t slot, struct sl_node *to);
+/* A node refused keys of several slots: so it belongs to a cluster. */
+void sl_topology_crossed(struct sl_node *node);
 /* What is known is out of date: find out, not more often than may be. */
 void sl_topology_doubt(struct sl_nodes *nodes);
 /* Does what is due at `now`. Returns when it wants to be called again. */

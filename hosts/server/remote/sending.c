@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "base/out.h"
 #include "base/siphash.h"
+#include "hosts/server/cluster/advice.h"
 
 #include <stdlib.h>
 
@@ -13,29 +14,6 @@ enum { LINE_BYTES_MAX = 400, QUOTED_MAX = 160, HOLD_MS_MIN = 1000, HOLD_MS_MAX =
 #define TIDY_NS ((sluice_ns)1000000000) /* how long a command may take that nobody waits for */
 
 /* ---- the log ----------------------------------------------------------------------------------------------------- */
-
-/* What to do about an error of a node, by how it begins. */
-static const char *advice_for(struct sluice_bytes error) {
-	static const struct {
-		const char *begins, *advice;
-	} advice[] = {
-		{"OOM", "give the node more memory (maxmemory) or let it evict (maxmemory-policy)"},
-		{"WRONGTYPE", "a key of Sluice's holds another type: give the store a prefix that no other program uses"},
-		{"NOPERM", "let the user run the commands on these keys: ACL SETUSER name +@all ~prefix*"},
-		{"NOAUTH", "write user and password-file under store"},
-		{"ERR UPTO is no word", "a node's module is older than this front end: upgrade the nodes first"},
-		{"ERR unknown command", "load sluice-module.so on every node, or write via: script"},
-		{"READONLY", "a replica was asked: name the primary, or wait for the failover to end"},
-		{"MISCONF", "the node can't save to disk and refuses writes: see its log"},
-		{"CROSSSLOT", "the node became part of a cluster: this passes by itself"},
-	};
-	for (size_t i = 0; i < sizeof advice / sizeof advice[0]; i++) {
-		size_t len = strlen(advice[i].begins);
-		if (error.len >= len && memcmp(error.data, advice[i].begins, len) == 0)
-			return advice[i].advice;
-	}
-	return "on-error decides what requests get meanwhile";
-}
 
 void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error) {
 	char line[LINE_BYTES_MAX];
@@ -50,7 +28,7 @@ void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error) {
 	sl_out_str(&out, "redis: a command was refused: ");
 	sl_out_quoted(&out, error, QUOTED_MAX);
 	sl_out_str(&out, "; ");
-	sl_out_str(&out, advice_for(error));
+	sl_out_str(&out, sl_advice_for(error));
 	if (fleet->unsaid != 0) {
 		sl_out_str(&out, " (and ");
 		sl_out_u64(&out, fleet->unsaid);
