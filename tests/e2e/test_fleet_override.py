@@ -192,6 +192,29 @@ def test_nobody_answers(server):
                                               ("GET", "/v1/overrides"))] == [503] * 4
 
 
+def test_a_key_is_listed_as_it_can_be_asked_for(front, redises):
+    """`{` is written otherwise in Redis for limits of the policy; what is brought along keeps its own keys, whatever is
+    in them. A key that is folded there is listed so."""
+    redis = redises(module=())
+    one = front(redis.port)
+    long = "user={" + 1000 * "x"
+    keys = {"policy:per-user": ["user={x}", "user=%7Bx}", "user={", long],
+            "5/3660d": ["{x}", "%7Bx}", "user=%7Bx}", "user={x}"]}
+    with one.resp() as r:
+        for limit, own in keys.items():
+            for key in own:
+                assert r.call("SLUICE.OVERRIDE", "SET", limit, key, "9/3660d") == b"OK"
+        rows = listed(r)
+        assert sorted(row[1].decode() for row in rows if row[0] != b"per-user") == sorted(keys["5/3660d"])
+        named = [row[1].decode() for row in rows if row[0] == b"per-user"]
+        assert sorted(key for key in named if len(key) < 900) == ["user=%257Bx}", "user={", "user={x}"]
+        assert len(rows) == 8 and r.call("SLUICE.EXPLAIN", 1, "user", "{x}")[0][2] == b"user={x}"
+        for limit, key in ((row[0], row[1]) for row in rows):
+            assert r.call("SLUICE.OVERRIDE", "GET", limit, key) is not None, key
+            assert r.call("SLUICE.OVERRIDE", "DEL", limit, key) == 1, key
+        assert listed(r) == []
+
+
 def test_what_a_node_refuses_is_no_store_that_is_away(front, redises):
     redis = redises(module=("overrides-max", "1"))
     one = front(redis.port)

@@ -252,6 +252,7 @@ static void test_keys_in_redis(void **state) {
 		{"s:", "user=a", "n", "s:user=a", 0},
 		{"s:", "user={b}", "n", "s:user=%7Bb}", 0},
 		{"{t}:", "user={b},path={", "n", "{t}:user=%7Bb},path=%7B", 0},
+		{"s:", "user=%257B{", "n", "s:user=%257B%7B", 0},
 		{"s:", "{b}:a", NULL, "s:{b}:a", 0},
 		{"", "", "n", "", 0},
 		{"s:", "user={b}", "n", "s:user=%7Bb}z", SLUICE_KEY_BYTES_MAX - 12},
@@ -278,6 +279,10 @@ static void test_keys_in_redis(void **state) {
 		struct sl_group *group = sl_group_new(&plan, 1, rows[i].prefix); /* says the same */
 		assert_true(sl_bytes_equal(group->keys[0], expected));
 		free(group);
+		if (rows[i].name != NULL && got.len < SLUICE_KEY_BYTES_MAX) {
+			size_t prefix = strlen(rows[i].prefix), undone = sl_plan_key_undo(text + prefix, got.len - prefix);
+			assert_true(sl_bytes_equal(sl_slice(text + prefix, undone), item.key));
+		}
 	}
 }
 

@@ -79,6 +79,17 @@ struct sluice_bytes sl_plan_key(char text[SL_PLAN_KEY_ROOM], const char *prefix,
 	return sl_key_fold(text, sl_slice(text, sl_out_len(&out)));
 }
 
+size_t sl_plan_key_undo(char *key, size_t len) {
+	static const char brace[] = "%7B";
+	size_t to = 0;
+	for (size_t at = 0; at < len; to++) {
+		bool is_brace = len - at >= sizeof brace - 1 && memcmp(key + at, brace, sizeof brace - 1) == 0;
+		key[to] = is_brace ? '{' : key[at];
+		at += is_brace ? sizeof brace - 1 : 1;
+	}
+	return to;
+}
+
 bool sl_plan_folds(const char *prefix, const struct sl_plan_item *item) {
 	const char *key = item->item->key.data;
 	size_t len = item->item->key.len, whole = strlen(prefix) + len;

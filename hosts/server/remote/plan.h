@@ -79,6 +79,11 @@ enum { SL_PLAN_KEY_ROOM = SL_REDIS_PREFIX_BYTES_MAX + 3 * SLUICE_KEY_BYTES_MAX }
  * bytes staying what it is. The same at all fronts, for all commands. Points into `text`. */
 struct sluice_bytes sl_plan_key(char text[SL_PLAN_KEY_ROOM], const char *prefix, const struct sl_plan_item *item);
 
+/* Undoes it in place, for a key of a limit of a policy, from which the prefix was taken: each %7B is `{` again. No
+ * other text becomes %7B, since `%` is encoded in such keys. Returns how long it is then. What was folded stays so, and
+ * is of the same counter. */
+size_t sl_plan_key_undo(char *key, size_t len);
+
 /* Whether that is folded. Some ns, unless it may be. */
 bool sl_plan_folds(const char *prefix, const struct sl_plan_item *item);
 

@@ -103,15 +103,27 @@ static void keep_text(struct part *p, struct sluice_bytes text) {
 	p->text_bytes += text.len;
 }
 
+/* Whether a quota was set for a limit of a policy, and not for one that was brought along, whose name is its notation;
+ * it has none where that is too long. */
+static bool is_named(struct sluice_bytes name) {
+	struct sluice_limit limit;
+	return name.len != 0 && sluice_limit_parse(&limit, name, NULL) != SLUICE_OK;
+}
+
 /* One of a list is whole: it is told, unless its key is none of this fleet's. */
 static void list_one(struct part *p, int64_t ms_left) {
 	const size_t prefix = strlen(p->call->fleet->prefix);
 	struct sluice_bytes key = p->texts[1];
-	if (p->told != 3)
+	if (p->told != 3) {
 		p->odd = true;
-	else if (key.len >= prefix && memcmp(key.data, p->call->fleet->prefix, prefix) == 0)
-		sl_override_list_add(&p->call->pending->override->list, p->texts[0],
-		                     sl_slice((const char *)key.data + prefix, key.len - prefix), p->texts[2], ms_left);
+	} else if (key.len >= prefix && memcmp(key.data, p->call->fleet->prefix, prefix) == 0) {
+		char *text = p->memory + p->texts[0].len + prefix; /* of the key: it stands after the name */
+		size_t len = key.len - prefix;
+		if (is_named(p->texts[0]))
+			len = sl_plan_key_undo(text, len);
+		sl_override_list_add(&p->call->pending->override->list, p->texts[0], sl_slice(text, len), p->texts[2],
+		                     ms_left);
+	}
 	p->told = 0;
 	p->text_bytes = 0;
 }
