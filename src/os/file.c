@@ -89,6 +89,14 @@ int sl_file_descriptor_of(const char *path) {
 	return number_of(name);
 }
 
+bool sl_file_can_be_written(int number) {
+	int flags = fcntl(number, F_GETFD), mode = fcntl(number, F_GETFL);
+	if (flags < 0 || mode < 0)
+		return false;
+	errno = EBADF;
+	return (flags & FD_CLOEXEC) == 0 && (mode & O_ACCMODE) != O_RDONLY;
+}
+
 static int open_or_make(const char *path, bool create, mode_t mode, bool *created) {
 	*created = false;
 	/* Twice round only where others make and remove the file at the same time. */

@@ -17,6 +17,10 @@ SLUICE_MUST_USE bool sl_file_fill_standard(int filled[SL_FILE_STANDARD], int *co
  * name, which images have at the usual place of a log; -1: it stands for none. Whether it is open is not looked at. */
 int sl_file_descriptor_of(const char *path);
 
+/* Whether a descriptor of that number was inherited, and can be written to; false with errno. What this process opened
+ * itself was not inherited, and is close-on-exec: a store, or what was put in place of a closed standard descriptor. */
+bool sl_file_can_be_written(int number);
+
 /* Opens a regular file for reading and writing: never a symbolic link, a folder, a pipe or a device, never as a
  * standard descriptor, and never one that a program started by this one would inherit.
  *  mode     permissions of a file that is made

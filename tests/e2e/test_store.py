@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -535,6 +536,44 @@ def test_a_dump_goes_into_a_pipe_and_a_device(sluice, filled):
     assert (status, out) == (2, "") and "No space left" in err
     status, _, err = sluice("store", "dump", path, "-o", path.parent / "no" / "where")
     assert status == 2 and "No such file" in err
+
+
+def test_a_dump_to_standard_output_replaces_no_name(sluice_bin, filled):
+    """`-o /dev/stdout > FILE`, or into a socket. As root the machine's own /dev/stdout would become a file: so another
+    user does it."""
+    other = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as folder:
+        store, out = os.path.join(folder, "store"), os.path.join(folder, "out")
+        shutil.copy(filled[0], store)
+        os.chmod(store, 0o666)
+        os.chmod(folder, 0o777)  # for another user
+
+        def dump(stdout, *more):
+            return subprocess.run([sluice_bin, "store", "dump", store, *more], stdout=stdout, stderr=subprocess.PIPE,
+                                  timeout=DEADLINE_S, check=False, cwd="/", **other)
+
+        with open(out, "wb") as file:
+            file.write(b"before")
+            file.flush()
+            done = dump(file, "-o", "/dev/stdout")
+        assert (done.returncode, done.stderr) == (0, f"sluice store: dumped {len(LIMITS)} counters\n".encode())
+        with open(out, "rb") as file:
+            assert file.read(6) == b"before"
+            dumped = file.read()
+        loaded = subprocess.run([sluice_bin, "store", "load", out + ".store"], input=dumped, stdout=subprocess.PIPE,
+                                timeout=DEADLINE_S, check=False)
+        assert loaded.returncode == 0 and f"kept {len(LIMITS)} counters".encode() in loaded.stdout
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            assert dump(theirs, "-o", "/dev/fd/1").returncode == 0
+            assert len(ours.recv(2 * len(dumped))) == len(dumped)
+        with open(store, "rb") as file:
+            before = file.read()
+        for own in range(3, 10):  # of the program itself: one of them is the store
+            done = dump(subprocess.PIPE, "-o", f"/dev/fd/{own}")
+            assert done.returncode == 2 and b"Bad file descriptor" in done.stderr
+        with open(store, "rb") as file:
+            assert file.read()[PAGES:] == before[PAGES:]
 
 
 def test_a_damaged_dump_is_refused_wherever_it_is_damaged(sluice, filled, tmp_path):

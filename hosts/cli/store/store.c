@@ -159,10 +159,15 @@ static int run_resize(const struct job *job) {
 
 /* ---- dump, load ------------------------------------------------------------------------------------------------ */
 
-/* A file is replaced when its new content is whole; a device or a pipe is written to. */
+/* A file is replaced when its new content is whole; a device, a pipe or a descriptor (/dev/stdout) is written to. */
 static int dump_to_file(const struct job *job, struct sluice_store *store, struct sl_dump_figures *figures) {
 	struct sl_part part;
 	struct stat found;
+	int number = sl_file_descriptor_of(job->output);
+	if (number >= 0 && sl_file_can_be_written(number))
+		return sl_dump_write(job->verb, store, number, figures);
+	if (number >= 0)
+		return sl_cli_fail(job->verb, "%s: %s", job->output, strerror(errno));
 	if (stat(job->output, &found) == 0 && !S_ISREG(found.st_mode)) {
 		int fd = open(job->output, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 		if (fd < 0)

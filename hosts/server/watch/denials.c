@@ -111,19 +111,9 @@ static size_t lines_within(const char *data, size_t len, uint64_t room) {
 
 /* ---- an inherited descriptor ------------------------------------------------------------------------------------- */
 
-/* Whether lines can be written to it, or errno. What this process opened itself was not inherited, and is
- * close-on-exec: its store, or what it put in place of a closed standard descriptor. */
-static bool can_take_lines(int number) {
-	int flags = fcntl(number, F_GETFD), mode = fcntl(number, F_GETFL);
-	if (flags < 0 || mode < 0)
-		return false;
-	errno = EBADF;
-	return (flags & FD_CLOEXEC) == 0 && (mode & O_ACCMODE) != O_RDONLY;
-}
-
-/* A copy of it, or -1 with errno. */
+/* A copy, or -1 with errno. */
 static int copy_descriptor(int number) {
-	return can_take_lines(number) ? fcntl(number, F_DUPFD_CLOEXEC, SL_FILE_STANDARD) : -1;
+	return sl_file_can_be_written(number) ? fcntl(number, F_DUPFD_CLOEXEC, SL_FILE_STANDARD) : -1;
 }
 
 /* Writes as much as is taken at once; returns how much, fewer than `len` with errno. O_NONBLOCK would act on all who
@@ -278,7 +268,7 @@ static bool can_be_opened(const char *path) {
 	struct stat found;
 	int number = sl_file_descriptor_of(path);
 	if (number >= 0)
-		return can_take_lines(number);
+		return sl_file_can_be_written(number);
 	if (stat(path, &found) == 0) {
 		errno = EISDIR;
 		return !S_ISDIR(found.st_mode) && access(path, W_OK) == 0;
