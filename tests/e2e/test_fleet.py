@@ -465,6 +465,26 @@ def test_refused_commands_are_told_with_what_to_do(front, redises, refuse, advic
             assert r.call("GET", "sluice:user=a") == b"mine"
 
 
+def test_the_module_does_not_read_the_scripts_keys(front, server, redises):  # noqa: F811
+    """script.md: by the old prefix the limit decides nothing, and the log says what to do; by a new one it does."""
+    redis, ask = redises(module=None), ("SLUICE.ADMIT", 1, "user", "a")
+    quota, open_to_all = [1, 1, 1, 1, 1, 0], limit(on_error="allow")
+    before = front(policy(redis, open_to_all))
+    assert [reply[0] for reply in hammer(before, ask, 6, 1)] == quota
+    with redis.resp() as r:
+        assert r.call("MODULE", "LOAD", module_path()) == b"OK"
+    renamed = front(policy(redis, open_to_all, more=", via: module, prefix: 'new:'"))
+    after = server(policy(redis, open_to_all))
+
+    def lines():
+        assert hammer(after, ask, 1, 1)[0][0] == 1
+        return [line for line in after.stderr.text().splitlines() if "a command was refused" in line]
+    told = wait_until(lines, "nobody is told")[0]
+    assert "the script's where the module decides now" in told and "give the store another prefix" in told
+    assert [reply[0] for reply in hammer(renamed, ask, 6, 1)] == quota
+    assert hammer(before, ask, 1, 1)[0][0] == 0  # a connection goes on by the script
+
+
 # ---- what can't be divided (test_module_leases.py plays it at random) ------------------------------------------------
 
 JOBS = "concurrency 2 lease 60s"

@@ -8,7 +8,8 @@ const char *sl_advice_for(struct sluice_bytes error) {
 		const char *begins, *advice;
 	} advice[] = {
 		{"OOM", "give the node more memory (maxmemory) or let it evict (maxmemory-policy)"},
-		{"WRONGTYPE", "a key of Sluice's holds another type: give the store a prefix that no other program uses"},
+		{"WRONGTYPE", "a key of Sluice's holds another type, the script's where the module decides now, or another "
+	                  "program's: give the store another prefix (docs/script.md)"},
 		{"NOPERM", "let the user run the commands on these keys: ACL SETUSER name +@all ~prefix*"},
 		{"NOAUTH", "write user and password-file under store"},
 		{"ERR UPTO is no word", "a node's module is older than this front end: upgrade the nodes first"},

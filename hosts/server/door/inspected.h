@@ -7,9 +7,9 @@
 
 /* Why nothing can be told. */
 #define SL_INSPECT_AWAY_TEXT "the store did not answer in time: nothing was read"
-#define SL_INSPECT_SCRIPT_TEXT                                                                                     \
-	"the node of this key has only the script, which does not inspect: load sluice-module.so there, or look with " \
-	"HGETALL (docs/script.md)"
+#define SL_INSPECT_SCRIPT_TEXT                                                                                 \
+	"the node of this key has only the script, which does not inspect: load sluice-module.so there, and give " \
+	"the store a new prefix, or look with HGETALL (docs/script.md)"
 #define SL_INSPECT_REFUSED_TEXT                                                                                  \
 	"the node did not tell: its module must be as new as this server, and an instant (AT) needs one that was " \
 	"loaded with client-time yes; the server's log has the node's message"

@@ -290,8 +290,8 @@ static void ask_for(struct override_call *call, uint32_t i) {
 		return; /* a cursor of a node that is no more: the list ends */
 	if (sl_nodes_has_only_scripts(nodes, p->ask.group)) {
 		fail(call, SLUICE_E_MISUSE,
-		     "the node has only the script, which keeps no quotas of keys' own: load sluice-module.so there, or use "
-		     "overrides-from in the policy");
+		     "the node has only the script, which keeps no quotas of keys' own: load sluice-module.so there, and give "
+		     "the store a new prefix (docs/script.md), or use overrides-from in the policy");
 		return;
 	}
 	call->left++;
