@@ -26,7 +26,7 @@ import time
 
 import pytest
 
-from cluster import (NODE_TIMEOUT_MS, Client, Cluster, Module, Script, module_beside, needs_island, slot_of,
+from cluster import (NODE_TIMEOUT_MS, Client, Cluster, Module, Script, keys_at, module_beside, needs_island, slot_of,
                      why_no_islands)
 from harness import DEADLINE_S, ROOT, Server, encode, wait_until
 from ports import free_ports
@@ -389,6 +389,26 @@ def most_in_windows(answers, window_s, limit):
     assert len(quick) >= (0.98 if SOAK_S else 0.2) * len(admitted)
     sent, ends = sorted(one.sent for one in quick), sorted(one.answered for one in quick)
     return max(bisect.bisect_left(ends, begin + window_s) - i for i, begin in enumerate(sent))
+
+
+def test_who_is_denied_by_local_counters_holds_nothing(breakable, fronts):
+    """One of two limits is at a node that is away, and its counters in process deny: the other's node keeps nothing."""
+    cluster = breakable
+    limits = """
+  - {{name: per-user, key: user, limit: sliding-log 3/1h, on-error: deny}}
+  - {{name: per-address, key: ip, limit: sliding-log 2/1h, on-error: local}}
+"""
+    one, = fronts(policy_of(cluster, limits.format(), budget_ms=LONG_BUDGET_MS), count=1)
+    living, dead = cluster.nodes[1], cluster.nodes[2]
+    user, = keys_at(cluster, living, 1, "sluice:user=held")
+    ip, = keys_at(cluster, dead, 1, "sluice:ip=held")
+    cluster.replica_of(dead).pause()
+    dead.kill()
+    with one.server.resp() as r:
+        told = wait_until(lambda: r.call("SLUICE.ADMIT", 3, "user", user[12:], "ip", ip[10:]), "nobody answers")
+        assert told[0] == 0 and told[7] == b"per-address"
+    look = ("SLUICE.PEEK", user, 3, "NAME", "per-user", "sliding-log 3/1h")
+    wait_until(lambda: living.call(*look)[0] == 1, "it is held", 4 * LONG_BUDGET_MS / 1000 / 2)
 
 
 HOT = "  - {{name: hot, key: user, limit: {limit}, on-error: deny}}"

@@ -519,7 +519,8 @@ static void end_looked(struct sl_remote_call *remote) {
 static void settle(struct sl_remote_call *remote, enum sl_lane_verdict verdict) {
 	struct sl_lanes *lanes = fleet_of(remote)->lanes;
 	sluice_err err = sl_fallback(remote, fleet_of(remote)->store);
-	if (err == SLUICE_OK && verdict == SL_LANE_ADMITS)
+	remote->denied = is_denied(remote); /* perhaps by counters of this process */
+	if (err == SLUICE_OK && verdict == SL_LANE_ADMITS && !remote->denied)
 		sl_lanes_spend(remote);
 	sl_lanes_leave(lanes, remote);
 	drop_failed(remote);
@@ -528,7 +529,6 @@ static void settle(struct sl_remote_call *remote, enum sl_lane_verdict verdict) 
 		end(remote, err);
 		return;
 	}
-	remote->denied = is_denied(remote);
 	remote->verb = remote->denied ? SL_OP_BESIDE : SL_OP_CONFIRM;
 	send_groups(remote);
 }
