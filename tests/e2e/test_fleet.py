@@ -15,7 +15,7 @@ import pytest
 from cluster import Cluster
 from harness import RespError, encode, in_one_window, wait_until
 from ports import free_ports
-from redis_world import SOAK, module_path, redises  # noqa: F401
+from redis_world import SOAK, module_path, redises, replicate  # noqa: F401
 
 POLICY = """
 client-time: true
@@ -645,6 +645,20 @@ def test_a_single_server_that_becomes_a_cluster(front, redises, may_ask):  # noq
         wait_until(lambda: r.call(*ask)[1] == 5, "limits stay off")
     told = [line for line in one.stderr.text().splitlines() if "CLUSTER SLOTS: NOPERM" in line]
     assert len(told) == (0 if may_ask else 1) and all("ACL SETUSER" in line for line in told)
+
+
+def test_a_replica_that_takes_over_is_asked_as_its_module_knows(front, redises):  # noqa: F811
+    """A replica refuses to tell what its module knows: SLUICE.LEASE writes. It is asked again when it may write."""
+    first, second = redises(), redises()
+    replicate(first, second)
+    one = front(policy(second, limit(limit="fixed-window 5/3660d", more=", reserve: true"), budget=2000))
+    with one.resp() as r, second.resp() as node:
+        assert r.call("SLUICE.ADMIT", 7, "UPTO", "user", "a")[8] == 5
+        node.call("REPLICAOF", "NO", "ONE")
+        first.kill()
+        wait_until(lambda: decides(one), "nobody takes over")
+        fresh = (f"k{i}" for i in range(1 << 20))
+        wait_until(lambda: r.call("SLUICE.ADMIT", 7, "UPTO", "user", next(fresh))[8] == 5, "no part is granted")
 
 
 # ---- retries that are spread -----------------------------------------------------------------------------------------

@@ -118,6 +118,53 @@ static void test_who_may_not_ask_for_slots(void **state) {
 	assert_number("alice", 2);
 }
 
+/* Asks until the node is told a word as it stands, which modules of before are not. */
+static void until_told(const char *word) {
+	char words[32];
+	(void)snprintf(words, sizeof words, "1 %s 1/1s", word);
+	for (int i = 0; i < 400; i++) {
+		assert_int_equal(ask("a", words).kind, SL_ANSWER_NUMBERS);
+		if (strcmp(peers[0].last_word, word) == 0)
+			return;
+		nodes_loop_run(&world, 10);
+	}
+	fail_msg("it is told %s", peers[0].last_word);
+}
+
+/* SLUICE.LEASE is a command that writes: what refuses those says nothing of what the module knows. */
+static void test_what_a_module_knows_is_asked_again(void **state) {
+	static const char *const errors[] = {"-NOREPLICAS x\r\n", "-MISCONF x\r\n", "-MASTERDOWN x\r\n", "-NOPERM x\r\n"};
+	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+		if (i != 0) {
+			end(state);
+			begin(state);
+		}
+		peers[0].module = errors[i];
+		open_up();
+		(void)ask("a", "1 EXACT 1/1s");
+		assert_string_equal(peers[0].last_word, "EACH");
+		peers[0].module = ":3\r\n";
+		until_told("EXACT");
+		until_told("UPTO");
+	}
+}
+
+static void test_a_replica_that_becomes_the_primary(void **state) {
+	const char *role = peers[0].role;
+	(void)state;
+	peers[0].module = "-READONLY You can't write against a read only replica.\r\n";
+	peers[0].role = "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$7\r\nconnect\r\n:-1\r\n";
+	open_nodes();
+	nodes_loop_until_said(&world, "connected, a replica");
+	nodes_loop_run(&world, 100);
+	peers[0].module = ":3\r\n";
+	peers[0].role = role;
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
+	nodes_loop_run(&world, 50);
+	(void)ask("a", "1 EXACT 1/1s");
+	assert_string_equal(peers[0].last_word, "EXACT");
+}
+
 #define ON_PEERS(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void) {
@@ -125,6 +172,8 @@ int main(void) {
 		ON_PEERS(test_a_single_server_that_becomes_a_cluster),
 		ON_PEERS(test_an_error_is_no_single_server),
 		ON_PEERS(test_who_may_not_ask_for_slots),
+		ON_PEERS(test_what_a_module_knows_is_asked_again),
+		ON_PEERS(test_a_replica_that_becomes_the_primary),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

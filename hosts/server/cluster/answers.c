@@ -220,6 +220,14 @@ static void on_ping(struct sl_node *node, sluice_ns sent) {
 		sl_node_pinged(node, sent);
 }
 
+/* A module of before has an ERR for it. Others say nothing of what it knows, such as READONLY: it is asked again. */
+static void on_module(struct sl_node *node) {
+	const struct sl_collected *got = &node->got;
+	node->has_module = !says(got, "ERR unknown command") && !says(got, "NOAUTH");
+	node->has_told = !got->is_error || says(got, "ERR ");
+	node->grammar = got->count == 1 && got->numbers[0] > 0 ? (uint8_t)sl_min((uint64_t)got->numbers[0], UINT8_MAX) : 0;
+}
+
 static void on_script(struct sl_node *node) {
 	node->loads[0] = node->loads[1] = false; /* at worst the other one is loaded twice */
 	if (node->got.is_error)
@@ -241,9 +249,7 @@ static void finish(struct sl_node *node, struct sl_pending_command *pending, slu
 			sl_node_down(node, got->error);
 		break;
 	case SL_COMMAND_MODULE:
-		node->has_module = !says(got, "ERR unknown command") && !says(got, "NOAUTH");
-		node->grammar =
-			got->count == 1 && got->numbers[0] > 0 ? (uint8_t)sl_min((uint64_t)got->numbers[0], UINT8_MAX) : 0;
+		on_module(node);
 		break;
 	case SL_COMMAND_ROLE:
 		sl_topology_on_role(node);

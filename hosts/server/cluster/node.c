@@ -4,7 +4,8 @@
  * node that has no such command says so, whatever its users may do), ROLE, PING. The answer to PING is the last, and
  * tells one that is loading its data.
  *
- * A node that is up is sent PING every second, and has a second to answer. One whose circuit is open is probed after
+ * A node that is up is sent PING every second, and has a second to answer; with it SLUICE.LEASE, as long as the answer
+ * was an error that says nothing of the module, as that of a replica. One whose circuit is open is probed after
  * 100 ms, then in growing intervals, and is asked again as soon as a probe is answered within a request's budget: one
  * that answers, but too late for every request, stays open. */
 #include "hosts/server/cluster/node.h"
@@ -166,6 +167,11 @@ static bool command(struct sl_node *node, enum sl_command_kind kind, const char 
 	return sl_node_command(node, kind, 1 + (b != NULL) + (c != NULL), args);
 }
 
+void sl_node_ask_module(struct sl_node *node) {
+	if (node->state == SL_NODE_UP && !node->has_told)
+		(void)command(node, SL_COMMAND_MODULE, "SLUICE.LEASE", NULL, NULL);
+}
+
 static void begin(struct sl_node *node, sluice_ns now) {
 	struct sl_nodes *nodes = node->nodes;
 	char why[SL_LINK_WHY_BYTES];
@@ -182,7 +188,7 @@ void sl_node_on_up(struct sl_link *link, void *owner) {
 	(void)link;
 	node->state = SL_NODE_GREETING;
 	node->reply = (struct sl_reply){.depth = 0};
-	node->has_module = node->loads[0] = node->loads[1] = false;
+	node->has_module = node->has_told = node->loads[0] = node->loads[1] = false;
 	node->role = SL_ROLE_UNKNOWN;
 	sl_count(&nodes->figures->connects, 1);
 	bool sent = true;
@@ -376,6 +382,7 @@ static void probe(struct sl_node *node, sluice_ns now) {
 		sl_node_down(node, "it does not read what is sent to it");
 	else if (node->nodes->mode != SL_MODE_CLUSTER)
 		(void)command(node, SL_COMMAND_ROLE, "ROLE", NULL, NULL);
+	sl_node_ask_module(node);
 }
 
 void sl_node_tick(struct sl_node *node, sluice_ns now) {

@@ -24,6 +24,8 @@ bool sl_node_owes(const struct sl_node *node, sluice_ns since);
 struct sl_pending_command *sl_node_shift(struct sl_node *node);
 /* Its greeting is answered: asks may go. */
 void sl_node_greeted(struct sl_node *node);
+/* Asks what its module knows, unless it has told. */
+void sl_node_ask_module(struct sl_node *node);
 /* The answer to PING. */
 void sl_node_pinged(struct sl_node *node, sluice_ns sent);
 /* It has answered an ask in time. */

@@ -68,6 +68,7 @@ struct sl_node {
 	bool open;                          /* the circuit is: not asked */
 	bool dirty;                         /* has output to flush */
 	bool has_module;
+	bool has_told;                      /* what its module knows, or that it has none */
 	uint8_t grammar;                    /* of the module: what it knows (answers.c) */
 	bool loads[2];                      /* SCRIPT LOAD of nodes->scripts is under way */
 	struct sl_node_place place, leader; /* leader: of a replica; port 0: not known */

@@ -101,7 +101,10 @@ void sl_topology_on_role(struct sl_node *node) {
 		node->role = node->role == SL_ROLE_UNKNOWN ? SL_ROLE_PRIMARY : node->role;
 		return;
 	}
+	const uint8_t was = node->role;
 	node->role = strcmp(got->first, "master") == 0 ? SL_ROLE_PRIMARY : SL_ROLE_REPLICA;
+	if (was == SL_ROLE_REPLICA && node->role == SL_ROLE_PRIMARY)
+		sl_node_ask_module(node);
 	node->leader = (struct sl_node_place){.port = 0};
 	if (strcmp(got->first, "slave") == 0 && got->count > 0 && got->numbers[0] > 0 && got->numbers[0] <= UINT16_MAX &&
 	    got->second[0] != '\0') {
@@ -219,6 +222,7 @@ void sl_topology_on_slots(struct sl_node *node) {
 void sl_topology_moved(struct sl_node *node, uint16_t slot, struct sl_node *to) {
 	found_cluster(node->nodes, node);
 	node->nodes->owner[slot] = to->index;
+	sl_node_ask_module(to);
 	sl_topology_doubt(node->nodes);
 }
 
