@@ -148,6 +148,18 @@ def test_what_takes_an_expiry_away_costs_memory_and_no_counter(redises, still, h
         assert 0 < client.call("PTTL", "made") <= 3_700_000  # an hour longer, where callers set instants
 
 
+@pytest.mark.parametrize("limit", ["fixed-window 50/3s", "50/3s"])
+def test_a_window_has_an_expiry_again_with_the_next(redises, still, limit):
+    """Charges in the same window do not look at the key's expiry (redis.md)."""
+    with redises(clock=still).resp() as client:
+        client.call("SLUICE.CHECK", "k", 1, "AT", NOW, limit)
+        assert client.call("PERSIST", "k") == 1
+        client.call("SLUICE.CHECK", "k", 1, "AT", NOW + 1, limit)
+        assert client.call("PTTL", "k") == -1
+        assert client.call("SLUICE.CHECK", "k", 1, "AT", NOW + 3000, limit)[:2] == [1, 50]
+        assert client.call("PTTL", "k") > 0
+
+
 def rewritten(redis):
     return redis.info("persistence", "aof_rewrite_in_progress") == "0" \
         and redis.info("persistence", "aof_rewrite_scheduled") == "0" \
