@@ -259,9 +259,16 @@ static void judge_got(struct world *world, const struct change *change, const st
 		         counter->key, text, may);
 }
 
+static bool may_have_ended(struct world *world, struct sim_counter *counter) {
+	sluice_ns least, most;
+	clocks_of(world, counter, &least, &most);
+	return counter->own.known && most >= counter->own.end_least;
+}
+
+/* What may have been in force when it was sent; it may also have ended on the way. */
 static void judge_deleted(struct world *world, const struct change *change, const struct sl_override_ask *ask) {
-	const uint32_t may =
-		change->may | (change->sent <= world->outage_until ? change->counter->own.ever | 1u : 0);
+	const uint32_t may = change->may | (may_have_ended(world, change->counter) ? 1u : 0) |
+	                     (change->sent <= world->outage_until ? change->counter->own.ever | 1u : 0);
 	if (ask->gone > 1 || (ask->gone == 1 && (may & ~1u) == 0) || (ask->gone == 0 && (may & 1) == 0))
 		sim_fail(world, "override: DEL of %s %s has deleted %u, and what was set may be (bits) %x",
 		         change->counter->limit->text, change->counter->key, ask->gone, may);
@@ -501,7 +508,8 @@ void overrides_list(struct world *world) {
 	for (uint32_t c = 0; c < world->counter_count; c++) {
 		struct sim_own *own = &world->counters[c].own;
 		own->seen = 0;
-		own->ever = (uint8_t)may_be(world, &world->counters[c]); /* what was before is over for good */
+		if (!clocks_differ(world)) /* else what has ended may be in force again, by a clock that is behind (fleet.md) */
+			own->ever = (uint8_t)may_be(world, &world->counters[c]);
 	}
 	send_ask(&change, &asked);
 }
