@@ -85,6 +85,40 @@ def pipelined(r, commands, each):
         yield from [r.read() for _ in commands[at:at + each]]
 
 
+# ---- retries ---------------------------------------------------------------------------------------------------------
+
+RETRIED = """
+threads: 1
+store: {{redis: ["{node!r}"], budget: 5000ms, slices: false}}
+retry-id: header idempotency-key
+attributes: {{user: header x-user, team: header x-team}}
+limits:
+  - {{name: per-user, key: user, limit: fixed-window 90/3660d}}
+  - {{name: per-team, key: team, limit: fixed-window 80/3660d, optional: true}}
+"""
+
+
+def test_proxies_requests_with_an_id_are_decided_over_several_slots(cluster, server):
+    """Their client can't help where keys lie: each retry is charged. In one slot it is charged once."""
+    one = server(policy=RETRIED.format(node=cluster.nodes[0]))
+    wait_until(lambda: metric(one, "sluice_fleet_nodes", state="up") >= 3, "not all primaries are up")
+    user, team = f"u{next(names)}", (f"t{next(names)}" for _ in range(1 << 20))
+    team = next(t for t in team if third_of("sluice:team=" + t) != third_of("sluice:user=" + user))
+    with one.http() as http:
+        def left(**more):
+            said = {"Idempotency-Key": "i", "X-User": user, **more}
+            status, headers, _ = http.ask("GET", "/v1/auth/nginx", headers=said)
+            return status, dict(headers).get("RateLimit")
+        assert [left()[1].split(";")[1] for _ in range(2)] == ["r=89"] * 2
+        apart = [left(**{"X-Team": team}) for _ in range(2)]
+        assert [status for status, _ in apart] == [200, 200]
+        assert [told.split(";")[:2] for _, told in apart] == [['"per-team"', "r=79"], ['"per-team"', "r=78"]]
+        body = {"attributes": {"user": user, "team": team}, "id": "i"}
+        assert http.post("/v1/admit", body)[0] == 400, "who says an id himself is told"
+    lines = [line for line in one.stderr.text().splitlines() if "retry-id" in line]
+    assert len(lines) == 1 and "hash tag" in lines[0]
+
+
 # ---- one connection --------------------------------------------------------------------------------------------------
 
 def check_random_calls(cluster, fronts, server, count, seed, via):

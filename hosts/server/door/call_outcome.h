@@ -59,6 +59,7 @@ struct sl_call_outcome {
 	const struct sluice_match *beyond; /* of the limits that were matched, those that found no place; NULL: none */
 	struct sl_asker asker;
 	bool more; /* its request has other calls, which are asked after this one */
+	bool retried; /* call->id is of the policy's retry-id, which its client knows nothing of */
 };
 
 /* Does a request pass that the store has not decided, in whole or in part? Call it for what was decided with

@@ -105,8 +105,10 @@ static bool is_dated(const struct sl_door_context *context, const struct sluice_
 /* `err`: SLUICE_OK for a call that is decided, and is packed with its answer. */
 static void pack_call(struct hold *hold, const struct sl_door_context *context, const struct sl_call_outcome *outcome,
                       sluice_err err, struct sl_pending_call *to) {
-	*to = (struct sl_pending_call){
-		.call = *outcome->call, .facts = hold->facts, .dated = is_dated(context, outcome->call)};
+	*to = (struct sl_pending_call){.call = *outcome->call,
+	                               .facts = hold->facts,
+	                               .retried = outcome->retried,
+	                               .dated = is_dated(context, outcome->call)};
 	to->call.items = hold->items;
 	to->call.each = hold->each;
 	if (err != SLUICE_OK)

@@ -42,6 +42,7 @@ struct sl_pending_call {
 	struct sluice_call call;
 	const struct sl_pending_item *facts; /* of each item */
 	struct sl_undecided undecided;       /* what passes all the same; set where the call was decided in part */
+	bool retried;                        /* as in struct sl_call_outcome: where need be the id goes */
 	bool dated;                          /* the client has set the instant call.now; else the store's clock decides */
 };
 

@@ -262,7 +262,8 @@ void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct s
 	                                            .attribute_count = ask->attribute_count,
 	                                            .header = sl_http_header_of,
 	                                            .data = (void *)exchange->request},
-	                                  .beyond = a.match.beyond != 0 ? &a.match : NULL};
+	                                  .beyond = a.match.beyond != 0 ? &a.match : NULL,
+	                                  .retried = call->id.data == a.retry_id};
 	if (!can_tell(&a)) {
 		deny_untold(&a, &outcome);
 		return;

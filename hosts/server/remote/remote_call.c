@@ -438,6 +438,8 @@ static void ask(struct sl_remote_call *remote) {
 	if (ends_late(remote))
 		return;
 	groups = make_groups(remote);
+	if (remote->whole && groups > 1 && sl_fleet_drop_retry_id(fleet_of(remote), remote->call))
+		remote->whole = sl_plan_is_whole(&remote->call->call);
 	remote->verb = (uint8_t)verb_of(remote, groups);
 	remote->asked = remote->asked || groups != 0;
 	if (remote->whole && groups > 1) { /* counters of several slots, in one step: that can't be */

@@ -40,6 +40,17 @@ void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error) {
 	fleet->say(true, line);
 }
 
+bool sl_fleet_drop_retry_id(struct sl_fleet *fleet, struct sl_pending_call *of) {
+	if (!of->retried || of->call.operation != SLUICE_CHARGE)
+		return false;
+	of->call.id = sl_slice(NULL, 0);
+	if (fleet->say != NULL && !fleet->told_apart)
+		fleet->say(true, "redis: retry-id: the limits of a request lie in several slots of the cluster, and a retry of "
+		                 "it is charged once more; give their keys one hash tag");
+	fleet->told_apart = true;
+	return true;
+}
+
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 uint64_t sl_fleet_id(struct sl_fleet *fleet) {

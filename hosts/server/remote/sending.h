@@ -21,6 +21,10 @@ void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_o
 /* Says in the log that a command was refused, and what to do; at a bounded rate. */
 void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error);
 
+/* A proxy's client can't help where the keys of limits lie: his request, of several slots, is decided as if it were no
+ * retry. Takes the id of the policy's retry-id from it, and says so in the log, once. False: it has none. */
+bool sl_fleet_drop_retry_id(struct sl_fleet *fleet, struct sl_pending_call *of);
+
 /* A random number for a hold: others can't guess it. */
 uint64_t sl_fleet_id(struct sl_fleet *fleet);
 

@@ -26,6 +26,7 @@ struct sl_fleet {
 	sluice_ns lanes_due; /* when lane_timer is set to; SLUICE_NEVER: it is not */
 	sluice_ns lanes_set; /* and when it was set */
 	bool stalled;        /* it came too late */
+	bool told_apart;     /* the log has that retry-id is of no use for some requests */
 	bool sending;        /* nobody is told meanwhile */
 	bool closing, nodes_closing;
 	void (*closed)(void *to);

@@ -209,6 +209,7 @@ static struct sl_call_outcome outcome_of(struct sl_spop_ask *ask) {
 	                                .transport = SL_TRANSPORT_SPOP,
 	                                .undecided = &ask->undecided,
 	                                .beyond = ask->match.beyond != 0 ? &ask->match : NULL,
+	                                .retried = ask->call->id.data == ask->retry_id,
 	                                .asker = {.attributes = ask->attributes, .attribute_count = ask->attribute_count}};
 }
 
