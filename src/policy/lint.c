@@ -53,6 +53,8 @@ void sl_lint_candidate(struct sl_conf *conf, const struct sl_yaml *node, const s
 
 /* ---- more than can be decided ----------------------------------------------------------------------------------- */
 
+enum { MANY_TOLD_MAX = 16 };
+
 /* Whether a request of these values, and of more, is one that a limit is for: then it gets those that the limit asks
  * for of attributes that it does not have yet, of each the first. */
 static bool joins(const struct sl_ruleset_limit *limit, struct sluice_bytes values[SL_ATTRIBUTES_MAX]) {
@@ -72,25 +74,40 @@ static bool joins(const struct sl_ruleset_limit *limit, struct sluice_bytes valu
 	return counts;
 }
 
+/* An observed limit that finds no place is left out; one that is enforced, or may be, takes the last, and denies. */
+static bool denies_beyond(const struct sl_policy_limit *limit) {
+	return !limit->observe || limit->canary != NULL || limit->rollout_varies;
+}
+
+/* The limit that denies a request which joins one, and as many others as there may be; limit_count: none does. */
+static uint32_t one_too_many(const struct sluice_policy *policy, uint32_t seed) {
+	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	uint32_t count = 0;
+	memset(values, 0, sizeof values);
+	if (!joins(&policy->limits[seed], values))
+		return policy->limit_count;
+	for (uint32_t i = 0; i < policy->limit_count; i++)
+		if (joins(&policy->limits[i], values) && ++count > SLUICE_ITEMS_MAX && denies_beyond(&policy->limits[i].shown))
+			return i;
+	return policy->limit_count;
+}
+
 void sl_lint_many(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 	const struct sluice_policy *policy = conf->policy;
-	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	uint32_t told[MANY_TOLD_MAX], told_count = 0;
 	for (uint32_t seed = 0; policy->limit_count > SLUICE_ITEMS_MAX && seed < policy->limit_count; seed++) {
-		uint32_t count = 0;
-		if (!sl_lint_spend(conf, 4 * (uint64_t)policy->limit_count))
+		uint32_t t = 0, one;
+		if (!sl_lint_spend(conf, 4 * (uint64_t)policy->limit_count) || told_count == MANY_TOLD_MAX)
 			return;
-		memset(values, 0, sizeof values);
-		if (!joins(&policy->limits[seed], values))
+		one = one_too_many(policy, seed);
+		while (t < told_count && told[t] != one)
+			t++;
+		if (one == policy->limit_count || t != told_count)
 			continue;
-		for (uint32_t i = 0; i < policy->limit_count; i++) {
-			count += joins(&policy->limits[i], values);
-			if (count > SLUICE_ITEMS_MAX) {
-				sl_report_warning(conf->report, nodes[i]->place,
-				                  "one limit more than the %d that may apply to a request: it denies such a request",
-				                  SLUICE_ITEMS_MAX);
-				return;
-			}
-		}
+		told[told_count++] = one;
+		sl_report_warning(conf->report, nodes[one]->place,
+		                  "one limit more than the %d that may apply to a request: it denies such a request",
+		                  SLUICE_ITEMS_MAX);
 	}
 }
 

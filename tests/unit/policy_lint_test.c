@@ -274,29 +274,43 @@ static void test_hidden_routes(void **state) {
 
 /* Limits that exclude each other may be as many as they like; seventeen that meet may not. */
 static void test_many(void **state) {
+#define MANY "one limit more than the 16 that may apply to a request: it denies such a request"
 	static char yaml[65536];
 	static const struct {
-		const char *each;
+		const char *first; /* of so many limits; then come so many others */
 		unsigned count;
-		struct wanted wanted[2];
+		const char *then;
+		unsigned then_count;
+		struct wanted wanted[3];
 	} rows[] = {
-		{"- {name: n%u, key: ip, limit: 1/1%us}\n", 16, {{0}}},
-		{"- {name: n%u, key: ip, limit: 1/1%us}\n",
+		{"- {name: n%u, key: ip, limit: 1/1%us}\n", 16, "", 0, {{0}}},
+		{"- {name: n%u, key: ip, limit: 1/1%us}\n", 17, "", 0, {{18, 3, MANY}}},
+		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/%u'}}\n", 500, "", 0, {{0}}},
+		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: ['/%u', '/x*']}}\n", 500, "", 0, {{0}}},
+		{"- {name: n%u, key: ip, limit: 1/1%us, when: {path: '/x*', method: POST}}\n", 17, "", 0, {{18, 3, MANY}}},
+		{"- {name: n%u, key: ip, limit: 1/1%us, when: {path: '/%u*'}}\n", 500, "", 0, {{0}}},
+		/* each kind of request is told of, once */
+		{"- {name: n%u, key: ip, limit: 1/1%us, when: {path: /a}}\n",
+	     19,
+	     "- {name: m%u, key: ip, limit: 1/1%us, when: {path: /b}}\n",
 	     17,
-	     {{18, 3, "one limit more than the 16 that may apply to a request"}}},
-		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/%u'}}\n", 500, {{0}}},
-		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: ['/%u', '/x*']}}\n", 500, {{0}}},
-		{"- {name: n%u, key: ip, limit: 1/1%us, when: {path: '/x*', method: POST}}\n",
+	     {{18, 3, MANY}, {37, 3, MANY}}},
+		/* an observed limit that finds no place denies nobody */
+		{"- {name: n%u, key: ip, limit: 1/1%us, observe: true}\n", 20, "", 0, {{0}}},
+		{"- {name: n%u, key: ip, limit: 1/1%us, observe: true}\n",
 	     17,
-	     {{18, 3, "one limit more than the 16 that may apply to a request: it denies such a request"}}},
-		{"- {name: n%u, key: ip, limit: 1/1%us, when: {path: '/%u*'}}\n", 500, {{0}}},
+	     "- {name: m%u, key: ip, limit: 1/2%us}\n",
+	     2,
+	     {{19, 3, MANY}}},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
 		for (unsigned j = 0; j < rows[i].count; j++)
-			len += (size_t)snprintf(yaml + len, sizeof yaml - len, rows[i].each, j, j, j);
-		sl_policy_rows_warned(&(struct row){yaml, {rows[i].wanted[0]}}, 1);
+			len += (size_t)snprintf(yaml + len, sizeof yaml - len, rows[i].first, j, j, j);
+		for (unsigned j = 0; j < rows[i].then_count; j++)
+			len += (size_t)snprintf(yaml + len, sizeof yaml - len, rows[i].then, j, j, j);
+		sl_policy_rows_warned(&(struct row){yaml, {rows[i].wanted[0], rows[i].wanted[1]}}, 1);
 	}
 }
 
