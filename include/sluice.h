@@ -398,7 +398,8 @@ struct sluice_item {
 	uint32_t cost;                    /* what this limit is charged; 0: the call's cost. Must be 0 in calls with
 	                                   * `upto` */
 	struct sluice_bytes member;       /* distinct: who is counted; any bytes, data not NULL. Without a member a PEEK
-	                                   * decides for an unknown one, and a CHARGE is a misuse */
+	                                   * decides for an unknown one, and a CHARGE is a misuse. So are two members for
+	                                   * one counter (limit and key) in one call: make a call for each */
 	const struct sluice_terms *terms; /* borrowed for the call; NULL: none */
 	sluice_ns ttl_ns;                 /* ACQUIRE, RESERVE: what this limit is charged is a reservation of the call's id
 	                                   * for this long. 0: in RESERVE the call's ttl_ns, in ACQUIRE no reservation */
@@ -428,7 +429,8 @@ struct sluice_call {
 	uint16_t penalized;            /* out: CHARGE, ACQUIRE, RESERVE: a bit for each item whose penalty began with this
 	                                * call; bit 0 is items[0] */
 	/* out: SLUICE_OK, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items; an id, a ttl or terms out of range) or
-	 * SLUICE_E_MISUSE (CHARGE of concurrency, distinct without a member, RESERVE of either) */
+	 * SLUICE_E_MISUSE (CHARGE of concurrency; distinct without a member, or with two for one counter; RESERVE of
+	 * either) */
 	sluice_err err;
 };
 

@@ -285,3 +285,21 @@ struct sluice_limit sl_rule_widened(const struct sluice_limit *limit) {
 	SL_DEBUG_ASSERT(sl_rule_is_valid(&wide));
 	return wide;
 }
+
+static bool asks_for_member(const struct sluice_item *item) {
+	return item->bound == SLUICE_BOUND_NONE && item->observed != SLUICE_TRIED &&
+	       sl_rule_has(item->limit, SL_TAKES_MEMBER) && item->member.data != NULL;
+}
+
+static bool contradicts(const struct sluice_item *item, const struct sluice_item *other) {
+	return asks_for_member(other) && sl_identity_equal(sl_identity_of(item->limit), sl_identity_of(other->limit)) &&
+	       sl_bytes_equal(item->key, other->key) && !sl_bytes_equal(item->member, other->member);
+}
+
+uint32_t sl_items_second_member(const struct sluice_item *items, uint32_t count) {
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t k = 0; asks_for_member(&items[i]) && k < i; k++)
+			if (contradicts(&items[i], &items[k]))
+				return i;
+	return count;
+}

@@ -558,12 +558,19 @@ static sluice_err inspect_one(struct sluice_store *store, const struct sluice_it
 
 sluice_err sluice_inspect(struct sluice_store *store, const struct sluice_item *items, uint32_t count, sluice_ns now,
                           struct sluice_inspection *list) {
-	const struct sluice_call call = {
-		.items = items, .item_count = count, .cost = 1, .operation = SLUICE_PEEK, .now = now};
-	if (store == NULL || (list == NULL && count != 0))
+	sluice_err err = SLUICE_OK;
+	if (store == NULL || ((items == NULL || list == NULL) && count != 0))
 		return SLUICE_E_MISUSE;
-	sluice_err err = store->owner == 0 ? SLUICE_E_BUSY : sl_call_validate(&call);
-	for (uint32_t i = 0; i < count && err == SLUICE_OK; i++)
-		err = inspect_one(store, &items[i], now, &list[i]);
+	if (store->owner == 0)
+		return SLUICE_E_BUSY;
+	if (count > SLUICE_ITEMS_MAX)
+		return SLUICE_E_RANGE;
+	for (uint32_t i = 0; i < count && err == SLUICE_OK; i++) {
+		const struct sluice_call call = {
+			.items = &items[i], .item_count = 1, .cost = 1, .operation = SLUICE_PEEK, .now = now};
+		err = sl_call_validate(&call);
+		if (err == SLUICE_OK)
+			err = inspect_one(store, &items[i], now, &list[i]);
+	}
 	return err;
 }

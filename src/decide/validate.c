@@ -69,6 +69,11 @@ static sluice_err validate_purpose(const struct sluice_call *call) {
 	return found && ttl_is_valid(call->ttl_ns) ? SLUICE_OK : SLUICE_E_RANGE;
 }
 
+static bool has_second_member(const struct sluice_call *call) {
+	return sl_operation_is(call->operation, SL_OPS_DECIDING) &&
+	       sl_items_second_member(call->items, call->item_count) != call->item_count;
+}
+
 sluice_err sl_call_validate(const struct sluice_call *call) {
 	sluice_err err;
 	if (call->item_count > SLUICE_ITEMS_MAX)
@@ -80,6 +85,8 @@ sluice_err sl_call_validate(const struct sluice_call *call) {
 		if (err != SLUICE_OK)
 			return err;
 	}
+	if (has_second_member(call))
+		return SLUICE_E_MISUSE;
 	err = validate_id(call);
 	return err == SLUICE_OK ? validate_purpose(call) : err;
 }

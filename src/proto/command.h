@@ -194,6 +194,9 @@ bool sl_command_fail_match(struct sl_command *command, const struct sluice_attri
 /* Takes of a ticket that was read what an operation is about: leases, or, of COMMIT, what was reserved. */
 void sl_command_take_ticket(struct sl_command *command);
 
+/* What a caller is told of sl_items_second_member(). */
+#define SL_SECOND_MEMBER_TEXT "another member of the same counter: expected one, and a call for each of the others"
+
 /* What an operation can't do with its limits: the rule is one, its text differs by the door. %s is the command's name
  * or, in one `of_algorithm`, the word of the limit's algorithm. */
 struct sl_misfit {

@@ -1,5 +1,6 @@
 /* Which limits an operation can't be asked of: leases end by their ids, members are no amounts, and not every charge
  * can be corrected. What is wrong is decided once, and worded for each kind of door. */
+#include "algo/rule.h"
 #include "algo/traits.h"
 #include "proto/command.h"
 
@@ -20,6 +21,7 @@ static const struct sl_misfit no_member_refund = {
 	"a refund of distinct forgets a member: POST /v1/%s with \"member\"",
 	false,
 };
+static const struct sl_misfit second_member = {SL_SECOND_MEMBER_TEXT, SL_SECOND_MEMBER_TEXT, false};
 static const struct sl_misfit not_reserved = {
 	"%s is not reserved: SLUICE.CHECK decides it at once",
 	"%s is not reserved: POST /v1/check decides it at once",
@@ -81,7 +83,12 @@ const struct sl_misfit *sl_command_misfit(enum sl_operation operation, const str
 		leases = leases || (sl_rule_has(call->items[i].limit, SL_TAKES_LEASE) &&
 		                    call->items[i].observed != SLUICE_TRIED);
 	}
-	*index = -1;
+	const uint32_t second = sl_operation_is(operation, SL_OPS_DECIDING)
+	                            ? sl_items_second_member(call->items, call->item_count)
+	                            : call->item_count;
+	*index = second != call->item_count ? (int)second : -1;
+	if (second != call->item_count)
+		return &second_member;
 	if (operation == SL_OP_HOLDERS && (!leases || call->item_count != 1))
 		return &no_holders;
 	if (operation == SL_OP_LEASE && (call->item_count != 1 || call->items[0].observed != 0))

@@ -644,6 +644,11 @@ def refuse(operation, items):
     if operation in ("check", "acquire", "refund") and any(
             i.limit.algorithm == "distinct" and i.member is None for i in items):
         raise Refused("distinct without a member")
+    member_of = {}
+    for i in items if operation in ("check", "peek", "refund", "acquire") else []:
+        if i.limit.algorithm == "distinct" and i.member is not None and \
+                member_of.setdefault(i.counter, i.member) != i.member:
+            raise Refused("two members of one counter")
     if operation == "acquire" and "concurrency" not in kinds:
         raise Refused("nothing to acquire")
 

@@ -102,6 +102,9 @@ static void draw_item(struct world *world, uint32_t i) {
 	item->observed = dice_one_in(dice, 6) ? (uint8_t)(1 + dice_below(dice, 2)) : 0;
 	if (world->limits[rule].algorithm == SLUICE_DISTINCT) {
 		world->member_of[i] = (uint8_t)dice_below(dice, WHO);
+		for (uint32_t k = 0; k < i; k++) /* two of one counter are refused */
+			if (world->key_of[k] == world->key_of[i] && world->items[k].member.data != NULL)
+				world->member_of[i] = world->member_of[k];
 		item->member = sl_str(members[world->member_of[i]]);
 	}
 	if (dice_one_in(dice, 3) && world->limits[rule].algorithm != SLUICE_UNLIMITED)

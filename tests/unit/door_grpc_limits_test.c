@@ -136,6 +136,9 @@ static void test_algorithms(void **state) {
 	expect("x shop=s,user=a", "OK | ok seen 2/h r1 t3600");
 	expect("x shop=s,user=b", "OK | ok seen 2/h r0 t3600");
 	expect("x shop=s,user=c", "OVER | over seen 2/h r0 t3600");
+	/* one call counts one member of a counter: others are refused, the known one's company included */
+	expect("x shop=s,user=a shop=s,user=c", "OVER | over | over");
+	expect("x shop=s,user=a shop=t,user=c", "OK | ok seen 2/h r0 t3600 | ok seen 2/h r1 t3600");
 	expect("x shadow=1", "OK | ok");
 	expect("x shadow=1", "OK | ok");
 	expect("x dear=1", "OK | ok dear 10/m r6 t60");

@@ -41,6 +41,9 @@ static const struct {
      "limits[0]: a refund of distinct forgets a member: POST /v1/refund with \"member\""},
 	{"acquire", "{\"key\":\"k\",\"limits\":[" C "," D "]}",
      "limits[1]: distinct counts members: POST /v1/acquire with \"member\""},
+	{"check",
+     "{\"key\":\"k\",\"limits\":[{\"limit\":" D ",\"member\":\"a\"},{\"limit\":" D ",\"member\":\"b\"}]}",
+     "limits[1]: another member of the same counter: expected one, and a call for each of the others"},
 	{"acquire", "{\"key\":\"k\",\"limits\":[\"1/1s\"]}", "limits has none of concurrency: POST /v1/check"},
 	/* ids */
 	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"id\":7}", "id must be a string, found 7"},
@@ -236,7 +239,9 @@ static void test_members(void **state) {
 	post_for_status("/v1/check", "{\"limits\":[{\"key\":\"k\",\"limit\":" D ",\"member\":\"b\"}]}", 200);
 	/* each element its own, or that of all */
 	post_for_status("/v1/check",
-	                "{\"key\":\"k\",\"member\":\"a\",\"limits\":[" D ",{\"limit\":" D ",\"member\":\"b\"}]}", 200);
+	                "{\"key\":\"k\",\"member\":\"a\",\"limits\":[" D ","
+	                "{\"key\":\"j\",\"limit\":" D ",\"member\":\"b\"}]}",
+	                200);
 	post_for_status("/v1/check", "{\"key\":\"k\",\"member\":\"c\",\"limits\":[" D "]}", 429);
 	post_for_status("/v1/check", "{\"key\":\"k\",\"member\":\"a\",\"cost\":7,\"limits\":[" D "]}", 200);
 	/* a stranger is peeked at, and a refund forgets whom it names */

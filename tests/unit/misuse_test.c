@@ -38,7 +38,7 @@ static const struct mistake {
 	uint64_t call_ttl_ns, item_ttl_ns;
 	const struct sluice_terms *terms;
 	uint32_t bound, item_cost;
-	bool upto, member;
+	bool upto, member, members; /* one; or two, in turn */
 	uint32_t count; /* of items, 1 where it is 0 */
 } mistakes[] = {
 	{SLUICE_CHARGE, "9/1m", NO_STORE, SLUICE_E_MISUSE},
@@ -65,6 +65,12 @@ static const struct mistake {
 	{SLUICE_REFUND, "distinct 9/1m", 0, SLUICE_E_MISUSE},
 	/* a cost of its own beside "as much as there is" */
 	{SLUICE_CHARGE, "9/1m", 0, SLUICE_E_MISUSE, .upto = true, .item_cost = 1},
+	/* two members of one counter, of which only one would be counted */
+	{SLUICE_CHARGE, "distinct 9/1m", 0, SLUICE_E_MISUSE, .members = true, .count = 2},
+	{SLUICE_PEEK, "distinct 9/1m", 0, SLUICE_E_MISUSE, .members = true, .count = 2},
+	{SLUICE_REFUND, "distinct 9/1m", 0, SLUICE_E_MISUSE, .members = true, .count = SLUICE_ITEMS_MAX},
+	{SLUICE_RESET, "distinct 9/1m", 0, SLUICE_OK, .members = true, .count = 2},
+	{SLUICE_CHARGE, "distinct 9/1m", 0, SLUICE_OK, .member = true, .count = 2},
 	/* ids */
 	{SLUICE_ACQUIRE, "concurrency 9 lease 1m", 0, SLUICE_E_RANGE},
 	{SLUICE_RELEASE, "concurrency 9 lease 1m", 0, SLUICE_E_RANGE, ""},
@@ -100,7 +106,8 @@ static sluice_err make(struct sluice_store *store, const struct mistake *m, stru
 		items[i] = (struct sluice_item){
 			.limit = m->missing == NO_LIMIT || m->missing == BOUNDED ? NULL : &limit,
 			.key = {m->missing == NO_KEY ? NULL : "k", 1},
-			.member = {m->member ? "m" : NULL, m->member || m->missing == NO_MEMBER},
+			.member = {m->members ? &"mn"[i % 2] : m->member ? "m" : NULL,
+			           m->members || m->member || m->missing == NO_MEMBER},
 			.bound = (uint8_t)m->bound,
 			.cost = m->item_cost,
 			.terms = m->terms,
@@ -210,6 +217,8 @@ static void inspecting_needs_a_store_and_a_list(void **state) {
 	assert_int_equal(sluice_inspect(NULL, items, 1, START_NS, list), SLUICE_E_MISUSE);
 	assert_int_equal(sluice_inspect(store, items, 1, START_NS, NULL), SLUICE_E_MISUSE);
 	assert_int_equal(sluice_inspect(store, items, 2, START_NS, list), SLUICE_E_MISUSE);
+	assert_int_equal(sluice_inspect(store, NULL, 1, START_NS, list), SLUICE_E_MISUSE);
+	assert_int_equal(sluice_inspect(store, items, SLUICE_ITEMS_MAX + 1, START_NS, list), SLUICE_E_RANGE);
 	assert_int_equal(sluice_inspect(store, items, 0, START_NS, NULL), SLUICE_OK);
 	store->owner = 0;
 	assert_int_equal(sluice_inspect(store, items, 1, START_NS, list), SLUICE_E_BUSY);

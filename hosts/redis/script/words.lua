@@ -165,6 +165,16 @@ local function check_keys(keys, items, count)
 	end
 end
 
+-- A counter is charged once a call: of two members only one would be counted. `seen` has those of the items before.
+local function check_member(seen, item, number)
+	local counter = item.key .. '\0' .. item.field
+	if (seen[counter] or item.member) ~= item.member then
+		raise('limit ' .. number ..
+			': another member of the same counter: expected one, and a call for each of the others')
+	end
+	seen[counter] = item.member
+end
+
 -- Reads the items, and what stands among them, from here to the end; the instant is the server's where AT says none.
 function words.items(call, keys)
 	local args, items, count, key, used, first = call.args, {false, false, false, false}, 0, keys[1], false, nil
@@ -206,12 +216,16 @@ function words.items(call, keys)
 	for i = count + 1, 4 do
 		items[i] = nil
 	end
+	local seen = {}
 	for i = 1, count do
 		local item = items[i]
 		local steps = item.limit.steps
 		if steps and steps.find then
 			item.member = item.member or first
 			check(call, item, i)
+			if item.member and item.limit.kind == 'D' and not item.tried then
+				check_member(seen, item, i)
+			end
 		end
 	end
 	call.items, call.each = items, call.each or call.exact

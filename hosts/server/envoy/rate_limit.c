@@ -18,11 +18,13 @@
 #include "hosts/server/envoy/rate_limit.h"
 
 #include "algo/merge.h"
+#include "algo/rule.h"
 #include "algo/traits.h"
 #include "base/assert.h"
 #include "base/math.h"
 #include "hosts/server/door/pending.h"
 #include "policy/key.h"
+#include "proto/command.h"
 
 #include <stdlib.h>
 
@@ -393,10 +395,25 @@ static bool has_more(const struct sl_rls_worker *worker, uint32_t kind) {
 	return false;
 }
 
+/* The group in which descriptors name two members for one counter of `distinct`, as no call may; NULL: none. */
+static const struct sl_rls_group *find_unfit(const struct sl_rls_worker *worker) {
+	for (uint32_t kind = 0; kind < SL_RLS_GROUPS; kind++) {
+		const struct sluice_match *match = &worker->groups[kind].match;
+		if (sl_items_second_member(match->items, match->count) != match->count)
+			return &worker->groups[kind];
+	}
+	return NULL;
+}
+
 /* Decides all groups that have limits, in their order, and answers. */
 static enum sl_rls_end decide_all(const struct deciding *d) {
 	struct sl_rls_worker *worker = d->worker;
+	const struct sl_rls_group *unfit = find_unfit(worker);
 	bool denied = false;
+	if (unfit != NULL) {
+		sl_rls_answer_refused(d->context, worker, d->transport, unfit, SL_SECOND_MEMBER_TEXT, d->answer);
+		return SL_RLS_ANSWERED;
+	}
 	for (uint32_t kind = 0; kind < SL_RLS_GROUPS; kind++) {
 		struct sl_rls_group *group = &worker->groups[kind];
 		if (group->used)
