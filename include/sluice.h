@@ -394,7 +394,8 @@ struct sluice_item {
 	                                   * sluice_policy_match() fills it: the limit denies, with no wait that helps, and
 	                                   * its counter is not read */
 	uint8_t quota;                    /* 1: the limits of the call that have 1 here deny only if all of them do; if one
-	                                   * admits, those that would deny are observed. 0: it denies by itself */
+	                                   * admits, those that would deny are observed. Where all deny, only the one that
+	                                   * admits again first counts in `merged`. 0: it denies by itself */
 	uint32_t cost;                    /* what this limit is charged; 0: the call's cost. Must be 0 in calls with
 	                                   * `upto` */
 	struct sluice_bytes member;       /* distinct: who is counted; any bytes, data not NULL. Without a member a PEEK

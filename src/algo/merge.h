@@ -21,6 +21,13 @@ static inline void sl_merge_next(struct sluice_decision *merged, const struct sl
 		merged->next_after_ns = sl_max(merged->next_after_ns, one->next_after_ns);
 }
 
+/* Of quotas that deny, as all do or none (decide.h, I4), only the one that admits again first is added: a request is
+ * let in as soon as one of them admits. Whether that is `one`, rather than `before`, which stands before it; NULL: none
+ * does. */
+static inline bool sl_merge_quota_is_first(const struct sluice_decision *one, const struct sluice_decision *before) {
+	return before == NULL || one->retry_after_ns < before->retry_after_ns;
+}
+
 /* Adds the answer of the enforced limit at `index` to `merged`, which began as sl_merge_nothing(). Limits are to be
  * added in their order: of equals the first decides. A few ns. */
 static inline void sl_merge_add(struct sluice_decision *merged, const struct sluice_decision *one, int32_t index) {

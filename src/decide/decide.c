@@ -396,13 +396,27 @@ static void fill_next(struct sl_deciding *d, struct sl_cell *c) {
 	c->decision->next_after_ns = sl_cell_wait(d, c, 1);
 }
 
+/* The quota that is added of those that deny; NULL: none does. */
+static const struct sluice_decision *find_denying_quota(const struct sl_deciding *d) {
+	const struct sluice_decision *first = NULL;
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		const struct sl_cell *c = d->cells[i];
+		if (c->quota && !c->observed && !c->decision->allowed && sl_merge_quota_is_first(c->decision, first))
+			first = c->decision;
+	}
+	return first;
+}
+
 void sl_answer(struct sl_deciding *d) {
+	const struct sluice_decision *denying = find_denying_quota(d);
 	d->call->merged = sl_merge_nothing();
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct sl_cell *c = d->cells[i];
+		bool passed_over = c->quota && !c->decision->allowed && c->decision != denying;
 		if (d->call->want_next && c->counts)
 			fill_next(d, c);
-		sl_answer_add(d->call, i, c->decision, (c->counts || c->bound != SLUICE_BOUND_NONE) && !c->observed);
+		sl_answer_add(d->call, i, c->decision,
+		              (c->counts || c->bound != SLUICE_BOUND_NONE) && !c->observed && !passed_over);
 	}
 }
 

@@ -8,7 +8,8 @@
  *   - of quotas (`quota`) those that would deny are observed where another one of the call admits
  *   - a call is allowed where all that are not observed admit; else nothing is charged
  *   - under count-denied what the limit judges is charged all the same, where it or the call was denied
- *   - UPTO grants the largest part that all admit which are not observed
+ *   - where quotas deny, only the one that admits again first counts in the merged answer
+ *   - UPTO grants the largest part that all admit which are not observed; of quotas one has to
  *   - a reservation is of all counters of the call; where all that are not observed have it already, it is repeated
  *   - two limits that meet in one counter charge it once, by the first of them that is charged at all, and both see it
  *   - a limit that is tried is observed, and never charged: it sees what its counter is charged by the other
@@ -310,6 +311,16 @@ static void differ(const struct world *w, const struct spot *from, const struct 
 	fail_msg("%s: %s", w->flags->name, what);
 }
 
+/* Whether a part is a quota that denies, where another one admits again sooner: then it takes no part. */
+static bool is_passed_over(const struct world *w, const struct expected *e, size_t part) {
+	bool passed_over = false;
+	for (size_t i = 0; i < e->count && w->flags->quotas && !e->parts[part].answer.allowed; i++) {
+		const uint64_t one = e->parts[i].answer.retry, its = e->parts[part].answer.retry;
+		passed_over = passed_over || one < its || (one == its && i < part);
+	}
+	return passed_over;
+}
+
 /* Observed limits take no part. */
 static void compare_merged(const struct world *w, const struct spot *from, const struct letter *l,
                            const struct sluice_call *call, const struct expected *e) {
@@ -319,7 +330,7 @@ static void compare_merged(const struct world *w, const struct spot *from, const
 	struct sluice_decision got = call->merged;
 	size_t count = 0, decided = 0;
 	for (size_t i = 0; i < e->count; i++)
-		if (!e->parts[i].observed) {
+		if (!e->parts[i].observed && !is_passed_over(w, e, i)) {
 			position[count] = (int32_t)i;
 			enforced[count++] = e->parts[i].answer;
 		}

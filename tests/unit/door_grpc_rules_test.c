@@ -57,6 +57,9 @@ static const char rl_yaml[] = "domain: rl\n"
 							  "  - key: q2\n"
 							  "    quota_mode: true\n"
 							  "    rate_limit: {unit: minute, requests_per_unit: 2}\n"
+							  "  - key: q3\n"
+							  "    quota_mode: true\n"
+							  "    rate_limit: {unit: second, requests_per_unit: 1}\n"
 							  "  - key: big\n"
 							  "    rate_limit: {unit: minute, requests_per_unit: 4, replaces: [{name: plain-name}]}\n"
 							  "  - key: ours\n"
@@ -208,6 +211,19 @@ static void test_quota(void **state) {
 	expect("rl q1=a q2=b", "OK | ok  1/m | ok  2/m r1 t60");
 	expect("rl q1=a q2=b never=x", "OVER | ok  1/m | ok  2/m r1 t60 | over  0/d r0 t86400");
 	expect("rl q1=a plain=x", "OVER | over  1/m r0 t60 | ok plain-name 2/m r2 t60");
+}
+
+/* Where all deny the one that admits first says when: so long is Retry-After, whatever the others would wait. */
+static void test_quotas_that_deny(void **state) {
+	(void)state;
+	expect("rl q1=a q3=a", "OK | ok  1/m r0 t60 | ok  1/s r0 t1");
+	int32_t id = submit_request("rl q1=a q3=a");
+	pump();
+	const char *text = shown(id, true);
+	if (strncmp(text, "OVER | over  1/m r0 t60 | over  1/s r0 t1", 41) != 0 || strstr(text, "<Retry-After: 1>") == NULL)
+		fail_msg("%s", text);
+	context.now += 1000000000ull;
+	expect("rl q1=a q3=a", "OK | ok  1/m | ok  1/s r0 t1");
 }
 
 static void test_replaces(void **state) {
@@ -372,7 +388,7 @@ int main(void) {
 		TEST(test_overrides, setup),     TEST(test_refunds, setup),         TEST(test_ours, setup),
 		TEST(test_too_many, setup),      TEST(test_values, setup),          TEST(test_metric_names, setup),
 		TEST(test_beside, setup_beside), TEST(test_sliding, setup_sliding), TEST(test_count_denied, setup_counting),
-		TEST(test_long_names, setup),
+		TEST(test_long_names, setup),     TEST(test_quotas_that_deny, setup),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,12 +58,23 @@ static bool quota_admits(const struct sl_rls_group *group) {
 	return admits;
 }
 
+/* The quota of a group that its answer goes by where all deny; NULL: there is none, or one admits. */
+static const struct sluice_decision *denying_quota(const struct sl_rls_group *group) {
+	const struct sluice_decision *first = NULL;
+	for (uint32_t i = 0; i < group->match.count; i++)
+		if (group->items[i].quota != 0 && group->items[i].observed == 0 && is_decided(group, i) &&
+		    sl_merge_quota_is_first(&group->each[i], first))
+			first = &group->each[i];
+	return first;
+}
+
 static bool takes_part(const struct sl_headers_limit *limit) {
 	return !limit->observed && sl_rule_has(limit->limit, SL_HAS_COUNTER);
 }
 
 static void add_group(struct shown *shown, const struct sl_door_context *context, struct sl_rls_group *group) {
 	const bool admits = quota_admits(group);
+	const struct sluice_decision *denying = admits ? NULL : denying_quota(group);
 	for (uint32_t i = 0; i < group->match.count; i++) {
 		if (!is_decided(group, i))
 			continue;
@@ -77,7 +88,8 @@ static void add_group(struct shown *shown, const struct sl_door_context *context
 		shown->items[at] = &group->items[i];
 		shown->positions[at] = group->match.position[i];
 		shown->owner[at] = group->owner[i];
-		if (takes_part(&shown->limits[at]))
+		if (takes_part(&shown->limits[at]) &&
+		    (admits || group->items[i].quota == 0 || denying == &group->each[i]))
 			sl_merge_add(&shown->merged, &group->each[i], (int32_t)at);
 	}
 	shown->unable = shown->unable || group->unable != 0;
