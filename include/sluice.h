@@ -397,7 +397,7 @@ struct sluice_item {
 	                                   * admits, those that would deny are observed. Where all deny, only the one that
 	                                   * admits again first counts in `merged`. 0: it denies by itself */
 	uint32_t cost;                    /* what this limit is charged; 0: the call's cost. Must be 0 in calls with
-	                                   * `upto` */
+	                                   * `upto`. Limits that meet in one counter charge it the greatest of theirs */
 	struct sluice_bytes member;       /* distinct: who is counted; any bytes, data not NULL. Without a member a PEEK
 	                                   * decides for an unknown one, and a CHARGE is a misuse. So are two members for
 	                                   * one counter (limit and key) in one call: make a call for each */

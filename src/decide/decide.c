@@ -181,7 +181,7 @@ static void look_unchanged(struct sl_deciding *d) {
 /* ---- charging ---------------------------------------------------------------------------------------------------- */
 
 /* The first of the group of a cell, among `count`, that is charged; NULL: none is. */
-static const struct sl_cell *find_charger(const struct sl_deciding *d, uint32_t count, const struct sl_cell *c) {
+static struct sl_cell *find_charger(const struct sl_deciding *d, uint32_t count, const struct sl_cell *c) {
 	for (uint32_t i = 0; i < count; i++)
 		if (d->cells[i]->leader == c->leader && d->cells[i]->charged)
 			return d->cells[i];
@@ -191,10 +191,13 @@ static const struct sl_cell *find_charger(const struct sl_deciding *d, uint32_t 
 static void choose_chargers(struct sl_deciding *d) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct sl_cell *c = d->cells[i];
+		struct sl_cell *before = c->leader == i ? NULL : find_charger(d, i, c);
 		c->forced = false;
 		SL_DEBUG_ASSERT(c->leader <= i && d->cells[c->leader]->leader == c->leader);
 		c->charged = c->counts && c->decision->allowed && !c->tried && c->cost != 0 &&
-		             (c->leader == i || find_charger(d, i, c) == NULL);
+		             (before == NULL || before->cost < c->cost);
+		if (c->charged && before != NULL)
+			before->charged = false;
 	}
 }
 
@@ -330,9 +333,20 @@ static sluice_err end_leases(struct sl_deciding *d) {
 	return SLUICE_OK;
 }
 
+/* What a group gives back, or in truth costs, is the greatest cost of its limits, as what it was charged is. */
+static void share_costs(struct sl_deciding *d) {
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		const struct sl_cell *c = d->cells[i];
+		struct sl_cell *leader = d->cells[c->leader];
+		if (leader != c && c->counts && !c->tried && c->cost > leader->cost)
+			leader->cost = c->cost;
+	}
+}
+
 static sluice_err commit(struct sl_deciding *d) {
 	struct sl_shortage none;
 	sluice_err err = SLUICE_OK;
+	share_costs(d);
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct sl_cell *c = d->cells[i];
 		uint32_t estimate;
@@ -349,6 +363,7 @@ static sluice_err commit(struct sl_deciding *d) {
 
 static sluice_err refund(struct sl_deciding *d) {
 	struct sl_shortage none;
+	share_costs(d);
 	sluice_err err = d->host->change(d, SL_REFUND, &none);
 	SL_ASSERT(err != SLUICE_E_FULL);
 	if (err == SLUICE_OK)

@@ -13,8 +13,8 @@
  *   note     denials that have consequences (denials.c)
  *   answer   each limit, and all of them merged
  *
- * I1  Limits that meet in one counter are each decided on it as it was, and charge it once: through the first of them
- *     that may, which is the group's charger.
+ * I1  Limits that meet in one counter are each decided on it as it was, by their own cost, and charge it once: through
+ *     the one of those that may whose cost is the greatest, the first of equals: the group's charger.
  * I2  Observed limits are decided like the others, never deny, and are charged only where they would have admitted;
  *     candidates (SLUICE_TRIED) are charged through others only.
  * I3  A call that is denied, that only looks, or that fails changes no cell, but for what a denial leaves with limits

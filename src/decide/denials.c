@@ -23,6 +23,17 @@ static bool force(struct sl_deciding *d, struct sl_cell *c) {
 	return d->host->change(d, SL_CHARGE, &ignored) == SLUICE_OK;
 }
 
+/* Of the group of the i-th cell, whose cost is charged: the greatest, as of those who admit (decide.h, I1). */
+static struct sl_cell *find_denied(struct sl_deciding *d, uint32_t i, bool allowed) {
+	struct sl_cell *charger = d->cells[i];
+	for (uint32_t k = i + 1; k < d->call->item_count; k++) {
+		struct sl_cell *c = d->cells[k];
+		if (c->leader == charger->leader && c->cost > charger->cost && counts_denied(c, allowed))
+			charger = c;
+	}
+	return charger;
+}
+
 static void count_all(struct sl_deciding *d, bool allowed) {
 	uint32_t done = 0; /* a bit for each leader */
 	for (uint32_t i = 0; i < d->call->item_count; i++)
@@ -33,6 +44,7 @@ static void count_all(struct sl_deciding *d, bool allowed) {
 		if (!counts_denied(c, allowed) || (done >> c->leader & 1) != 0)
 			continue;
 		done |= 1u << c->leader;
+		c = find_denied(d, i, allowed);
 		if (!force(d, c))
 			continue;
 		for (uint32_t k = 0; k < d->call->item_count; k++)

@@ -436,7 +436,8 @@ class Twin:
         self.tokens[name, frozenset(i.counter for i in counted)] = (granted, leaves, now + longest)
 
     def _charge(self, items, cost, now, operation, name, ttl):
-        for counter, item in {i.counter: i for i in reversed(items) if i.limit.algorithm != "unlimited"}.items():
+        counted = sorted((i for i in items if i.limit.algorithm != "unlimited"), key=lambda i: -weight(i, cost))
+        for counter, item in {i.counter: i for i in reversed(counted)}.items():  # the dearest of each, once
             state = self.counters.setdefault(counter, State())
             t = max(now, state.last)
             if item.limit.algorithm == "concurrency":

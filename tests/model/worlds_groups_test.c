@@ -11,7 +11,8 @@
  *   - where quotas deny, only the one that admits again first counts in the merged answer
  *   - UPTO grants the largest part that all admit which are not observed; of quotas one has to
  *   - a reservation is of all counters of the call; where all that are not observed have it already, it is repeated
- *   - two limits that meet in one counter charge it once, by the first of them that is charged at all, and both see it
+ *   - two limits that meet in one counter charge it once, by the one of them that is charged at all whose cost is the
+ *     greatest, the first of equals, and both see it; so much is given back, and committed
  *   - a limit that is tried is observed, and never charged: it sees what its counter is charged by the other
  *
  * With count-denied nothing is reserved of a log, and beside reservations of a log nothing is refunded, as in
@@ -67,7 +68,8 @@ static const struct flags all_flags[] = {
      .meet = true,
      .observed = {true, false},
      .counts_denied = {true, false}},
-	{"they meet, the second costs 2", .meet = true, .cost = 2},
+	{"they meet, the second costs 2", .meet = true, .cost = 2, .reserves = true},
+	{"they meet, the second costs 2, both count denials", .meet = true, .cost = 2, .counts_denied = {true, true}},
 	{"they meet, the second is tried and counts denials",
      .meet = true,
      .observed = {false, true},
@@ -198,17 +200,26 @@ static void charge_one(const struct world *w, struct expected *e, uint64_t now, 
 			look(w, &e->parts[i], now);
 }
 
-/* Each counter once: by the first that admits, else by the first that counts denials. */
+/* Whether a part may be charged: as it was admitted; or by force, as what it denied. */
+static bool may_charge(const struct world *w, const struct expected *e, const struct part *p, bool forced) {
+	const bool admitted = e->allowed && p->answer.allowed;
+	return p->cost != 0 && !is_tried(w, p) && !*p->charged &&
+	       (forced ? !admitted && w->flags->counts_denied[p->counter] : admitted);
+}
+
+/* Each counter once: by those that admit, else by those that count denials; by the greatest cost. */
 static void charge(const struct world *w, struct expected *e, uint64_t now, const struct letter *l) {
 	for (int forced = 0; forced < 2; forced++)
 		for (size_t i = 0; i < e->count; i++) {
-			struct part *p = &e->parts[i];
-			const bool admitted = e->allowed && p->answer.allowed;
-			if (p->cost == 0 || is_tried(w, p) || *p->charged ||
-			    (forced != 0 ? admitted || !w->flags->counts_denied[p->counter] : !admitted))
+			struct part *charger = &e->parts[i];
+			if (!may_charge(w, e, charger, forced))
 				continue;
-			*p->charged = true;
-			charge_one(w, e, now, l, p, admitted);
+			for (size_t k = i + 1; k < e->count; k++)
+				if (e->parts[k].model == charger->model && may_charge(w, e, &e->parts[k], forced) &&
+				    e->parts[k].cost > charger->cost)
+					charger = &e->parts[k];
+			*charger->charged = true;
+			charge_one(w, e, now, l, charger, forced == 0);
 		}
 }
 
@@ -224,7 +235,7 @@ static void decide(const struct world *w, struct expected *e, uint64_t now, cons
 		charge(w, e, now, l);
 }
 
-/* Of a counter in which two meet, the first gives back. */
+/* Of a counter in which two meet, the first gives back, as much as the dearer one costs. */
 static void give_back(const struct world *w, struct expected *e, uint64_t now, const struct letter *l) {
 	for (size_t i = 0; i < e->count; i++) {
 		struct part *p = &e->parts[i];
@@ -232,6 +243,9 @@ static void give_back(const struct world *w, struct expected *e, uint64_t now, c
 		if (*p->charged)
 			continue;
 		*p->charged = true;
+		for (size_t k = i + 1; k < e->count; k++)
+			if (e->parts[k].model == p->model && e->parts[k].cost > p->cost)
+				p->cost = e->parts[k].cost;
 		if (l->operation == SLUICE_REFUND) {
 			model_collect(m, p->t);
 			model_refund(m, p->t, p->cost);
@@ -468,7 +482,8 @@ static void fill_alphabet(struct world *w, const struct size *size) {
 		if (w->flags->cost == 0)
 			add_letter(w, (struct letter){SLUICE_CHARGE, most, 0, 0, wait, true, 0});
 		for (uint32_t id = 1; id <= LETTER_IDS && reserves; id++) {
-			add_letter(w, (struct letter){SLUICE_RESERVE, most, id, 2, wait, true, 0});
+			if (w->flags->cost == 0)
+				add_letter(w, (struct letter){SLUICE_RESERVE, most, id, 2, wait, true, 0});
 			add_letter(w, (struct letter){SLUICE_RESERVE, 1, id, 1 + id % 2 * (uint32_t)W, wait, false, 0});
 			for (uint32_t cost = 0; cost <= most; cost += most)
 				add_letter(w, (struct letter){SLUICE_COMMIT, cost, id, 0, wait, false, 0});

@@ -50,9 +50,39 @@ static void the_first_of_quotas_that_deny_decides(void **state) {
 	}
 }
 
+/* Each is judged by its own cost; what the counter is charged, and given back, is the greatest of those that may. */
+static void the_greatest_cost_is_charged_where_limits_meet(void **state) {
+	struct sluice_limit limit = ask_limit("fixed-window 100/1h"), small = ask_limit("fixed-window 60/1h");
+	struct sluice_decision each[3];
+	struct sluice_item items[3] = {{.limit = &limit, .key = sl_str("k")},
+	                               {.limit = &limit, .key = sl_str("k"), .cost = 50},
+	                               {.limit = &small, .key = sl_str("k"), .cost = 20, .observed = SLUICE_OBSERVED}};
+	struct sluice_call call = {
+		.items = items, .item_count = 3, .cost = 1, .now = START_NS, .each = each, .want_next = true};
+	static const uint32_t left[] = {50, 0};
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+		assert_true(call.merged.allowed && call.merged.remaining == left[i]);
+		assert_true(each[0].remaining == left[i] && each[1].remaining == left[i]);
+		assert_int_equal(each[2].allowed, i == 0); /* by what it costs itself */
+	}
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+	assert_false(call.merged.allowed);
+	call.operation = SLUICE_REFUND;
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+	assert_int_equal(call.merged.remaining, 50);
+	/* one that does not admit is not charged by: where it is observed the others go on */
+	call.operation = SLUICE_CHARGE;
+	items[1].observed = SLUICE_OBSERVED;
+	items[1].cost = 51;
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+	assert_true(call.merged.allowed && call.merged.remaining == 49 && !each[1].allowed && !each[2].allowed);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_first_of_quotas_that_deny_decides, ask_open, ask_close),
+		cmocka_unit_test_setup_teardown(the_greatest_cost_is_charged_where_limits_meet, ask_open, ask_close),
 	};
 	return cmocka_run_group_tests_name("deciding together", tests, NULL, NULL);
 }
