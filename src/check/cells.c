@@ -458,12 +458,18 @@ static void set_up(const struct sluice_store *store, const struct sluice_call *c
 /* Decides a call whose homes are locked. */
 static sluice_err decide_locked(struct arena_call *a) {
 	struct sl_strikes strikes[SLUICE_ITEMS_MAX]; /* filled where there are penalties */
+	bool counts = false;
 	for (uint32_t i = 0; i < a->deciding.call->item_count; i++) {
 		struct sl_cell *c = &a->parts[i].cell;
 		a->deciding.cells[i] = c;
 		if (c->terms != NULL && c->terms->penalty_count != 0 && c->counts)
 			c->strikes = &strikes[i];
 		load(&a->deciding, c);
+		counts = counts || (c->counts && !c->tried);
+	}
+	if (!counts && a->token != NULL) { /* all keys are unlimited: nothing is charged, and a record would have no life */
+		a->token = NULL;
+		a->deciding.retried = false;
 	}
 	if (a->token != NULL)
 		a->token->slot = sl_slot_find(&a->token->place);

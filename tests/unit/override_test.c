@@ -230,6 +230,18 @@ static void unlimited_counts_nothing_and_lets_old_things_end(void **state) {
 	assert_int_equal(ASK(*state, SLUICE_RESET, 0, 0, .lines = {both[1]}).forgotten, 1);
 }
 
+/* A request that has an id, and whose limits are all unlimited, is charged nothing, and leaves nothing behind: also
+ * where it has a candidate in another counter. A slot that was claimed for its record, and has none, is never free. */
+static void unlimited_leaves_no_record(void **state) {
+	assert_int_equal(set(*state, 0, "fixed-window 100/1m", "unlimited", 0), SLUICE_OK);
+	for (int i = 0; i < 2; i++) {
+		struct asked a = ASK(*state, SLUICE_CHARGE, 0, 1, "id",
+		                     .lines = {{"fixed-window 100/1m"}, {"100/1m", .observed = SLUICE_TRIED}});
+		assert_true(a.err == SLUICE_OK && a.d.allowed && !a.repeated);
+		assert_null(sluice_store_verify(*state));
+	}
+}
+
 static void it_stays_when_its_counter_goes(void **state) {
 	assert_int_equal(set(*state, 0, "100/1m", "300/1m", 0), SLUICE_OK);
 	assert_true(ASK(*state, SLUICE_CHARGE, 0, 1, .lines = {{"100/1m"}}).d.allowed);
@@ -498,6 +510,7 @@ int main(void) {
 		TEST(what_was_spent_outlives_a_quota_of_0),
 		TEST(other_keys_and_counters_have_their_limits),
 		TEST(unlimited_counts_nothing_and_lets_old_things_end),
+		TEST(unlimited_leaves_no_record),
 		TEST(it_stays_when_its_counter_goes),
 		TEST(denials_and_peeks_write_nothing),
 		TEST(inspect_tells_of_it),
