@@ -113,20 +113,31 @@ static bool was_done(struct sl_deciding *d) {
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
-/* The largest part of the cost that all enforced limits admit. A member counts once, whatever the cost; so does what
- * is held already. */
+/* The largest part of the cost that a cell admits. A member counts once, whatever the cost; so does what is held
+ * already. */
+static uint32_t part_of(struct sl_deciding *d, struct sl_cell *c) {
+	struct sluice_decision one;
+	if (c->bound != SLUICE_BOUND_NONE)
+		return 0;
+	if (!c->counts || c->cost == 0)
+		return d->call->cost;
+	sl_cell_judge(d, c, 1, &one);
+	return sl_rule_has(c->limit, SL_TAKES_MEMBER) && one.allowed ? d->call->cost : one.remaining;
+}
+
+/* The largest part of the cost that all enforced limits admit, and one of the quotas (I4). */
 static uint32_t find_part(struct sl_deciding *d) {
-	uint32_t part = d->call->cost;
+	uint32_t part = d->call->cost, most = 0;
+	bool quotas = false;
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct sl_cell *c = d->cells[i];
-		struct sluice_decision one;
-		if (!c->counts || c->observed || c->cost == 0)
-			continue;
-		sl_cell_judge(d, c, 1, &one);
-		if (!sl_rule_has(c->limit, SL_TAKES_MEMBER) || !one.allowed)
-			part = (uint32_t)sl_min(part, one.remaining);
+		quotas = quotas || c->quota;
+		if (c->quota)
+			most = (uint32_t)sl_max(most, part_of(d, c));
+		else if (!c->observed && c->bound == SLUICE_BOUND_NONE)
+			part = (uint32_t)sl_min(part, part_of(d, c));
 	}
-	return part;
+	return quotas ? (uint32_t)sl_min(part, most) : part;
 }
 
 /* Lowers all costs to the part that is granted; where that is nothing, what is asked is 1, and denied. */

@@ -148,11 +148,16 @@ static bool is_held(const struct world *w, struct expected *e, const struct lett
 }
 
 static void grant(const struct world *w, struct expected *e, uint64_t now) {
+	uint32_t most = 0;
 	for (size_t i = 0; i < e->count; i++) {
-		const uint32_t free = ask_model(w, &e->parts[i], now, 1).remaining;
-		if (!e->parts[i].observed && e->parts[i].cost != 0 && free < e->granted)
+		const uint32_t free =
+			e->parts[i].cost != 0 ? ask_model(w, &e->parts[i], now, 1).remaining : UINT32_MAX; /* it is held already */
+		most = free > most ? free : most;
+		if (!w->flags->quotas && !e->parts[i].observed && free < e->granted)
 			e->granted = free;
 	}
+	if (w->flags->quotas && most < e->granted)
+		e->granted = most;
 	for (size_t i = 0; i < e->count; i++)
 		if (e->parts[i].cost != 0)
 			e->parts[i].cost = e->granted != 0 ? e->granted : 1;

@@ -204,6 +204,31 @@ static void upto_grants_what_is_left(void **state) {
 	assert_int_equal(ask_peek(*state, 0, "sliding-log 15/1m").remaining, 5);
 }
 
+/* Of quotas the one that has most left says how much of a cost is granted, and the other limits as ever. */
+static void upto_grants_what_a_quota_has_left(void **state) {
+	struct sluice_limit limits[] = {ask_limit("fixed-window 5/1h"), ask_limit("fixed-window 10/1h"),
+	                                ask_limit("fixed-window 3/1h"), ask_limit("unlimited")};
+	struct sluice_item items[] = {{.limit = &limits[0], .key = sl_str("a"), .quota = 1},
+	                              {.limit = &limits[1], .key = sl_str("b"), .quota = 1},
+	                              {.limit = &limits[2], .key = sl_str("c")},
+	                              {.limit = &limits[3], .key = sl_str("d"), .quota = 1}};
+	struct sluice_decision each[4];
+	struct sluice_call call = {
+		.items = items, .item_count = 1, .cost = 5, .now = ASK_START_MS * ASK_MS, .each = each};
+	assert_true(sluice_decide(*state, &call) == SLUICE_OK && call.merged.allowed);
+	call.upto = true;
+	call.item_count = 2;
+	for (int i = 0; i < 3; i++) {
+		static const uint32_t granted[] = {5, 5, 0};
+		assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+		assert_true(call.merged.allowed == (i < 2) && call.granted == granted[i]);
+		assert_int_equal(each[1].remaining, i == 0 ? 5 : 0);
+	}
+	call.item_count = 4; /* the last quota has no end, so the limit that is none says how much */
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+	assert_true(call.merged.allowed && call.granted == 3 && each[2].remaining == 0);
+}
+
 static void upto_counts_a_member_once_and_lowers_what_is_held(void **state) {
 	struct ask some = {SLUICE_CHARGE, 0, 9, .upto = true, .lines = {{"20/1m"}, {"distinct 2/1m", .member = "a"}}};
 	assert_int_equal(ask(*state, &some).granted, 9);
@@ -477,6 +502,7 @@ int main(void) {
 		IN_A_STORE(next_is_when_fewer_members_count),
 		IN_A_STORE(a_candidate_that_denies_tells_when_a_place_is_free),
 		IN_A_STORE(upto_grants_what_is_left),
+		IN_A_STORE(upto_grants_what_a_quota_has_left),
 		IN_A_STORE(upto_counts_a_member_once_and_lowers_what_is_held),
 		IN_A_STORE(a_retried_request_is_charged_once),
 		IN_A_STORE(a_retry_is_answered_alike),
