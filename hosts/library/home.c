@@ -52,10 +52,11 @@ static sluice_err fail_system(const struct sl_opening *opening, int wrong) {
 }
 
 static sluice_err fail_space(const struct sl_opening *opening, uint64_t bytes, int wrong) {
+	const char *help = wrong == EFBIG    ? "give it less, or raise RLIMIT_FSIZE (ulimit -f, LimitFSIZE= of systemd)"
+	                   : opening->shared ? "give it less, or /dev/shm more (docker: --shm-size)"
+	                                     : "give it less, or make room on its disk";
 	return sl_opening_fail(opening, SLUICE_E_SYSTEM, "%s: %s for %llu MiB; %s", opening->shown, strerror(wrong),
-	                       (unsigned long long)(bytes >> 20),
-	                       opening->shared ? "give it less, or /dev/shm more (docker: --shm-size)"
-	                                       : "give it less, or make room on its disk");
+	                       (unsigned long long)(bytes >> 20), help);
 }
 
 static sluice_err fail_map(const struct sl_opening *opening) {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -215,7 +216,15 @@ ssize_t sl_file_read_at(int fd, void *bytes, size_t len, uint64_t at) {
 	return (ssize_t)done;
 }
 
+/* Whether the process may make a file so long: the system would end it by SIGXFSZ, not only refuse. */
+static bool may_be_so_long(uint64_t bytes) {
+	struct rlimit most;
+	return getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY || bytes <= most.rlim_cur;
+}
+
 int sl_file_set_length(int fd, uint64_t bytes) {
+	if (!may_be_so_long(bytes))
+		return EFBIG;
 	while (ftruncate(fd, (off_t)bytes) != 0)
 		if (errno != EINTR)
 			return errno;

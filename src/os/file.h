@@ -87,7 +87,7 @@ int sl_file_reserve(int fd, uint64_t bytes);
  * only at the file's end, or -1 with errno. */
 ssize_t sl_file_read_at(int fd, void *bytes, size_t len, uint64_t at);
 
-/* Makes a file so long, whatever interrupts. Returns 0 or an errno. */
+/* Makes a file so long, whatever interrupts. Returns 0 or an errno: EFBIG also above RLIMIT_FSIZE. */
 int sl_file_set_length(int fd, uint64_t bytes);
 
 /* Finds where a file has been written.
