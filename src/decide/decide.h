@@ -178,10 +178,8 @@ static inline void sl_cell_set_up(struct sl_cell *c, const struct sluice_call *c
 static inline void sl_cell_take_own(struct sl_cell *c, sluice_operation operation, const struct sluice_limit *own) {
 	bool charges = operation == SLUICE_CHARGE || operation == SLUICE_PEEK || operation == SLUICE_ACQUIRE ||
 	               operation == SLUICE_RESERVE;
-	bool corrects = operation == SLUICE_REFUND || operation == SLUICE_COMMIT;
 	if (sl_rule_has(own, SL_HAS_COUNTER)) {
-		if (charges || corrects)
-			c->limit = own;
+		c->limit = own;
 	} else if (charges) {
 		c->limit = own;
 		c->counts = false;

@@ -230,6 +230,22 @@ static void unlimited_counts_nothing_and_lets_old_things_end(void **state) {
 	assert_int_equal(ASK(*state, SLUICE_RESET, 0, 0, .lines = {both[1]}).forgotten, 1);
 }
 
+/* What ends, renews or forgets something answers by the quota that the next call is decided by. */
+static void all_that_is_asked_answers_by_it(void **state) {
+	struct ask_line bucket = {"token-bucket 5/1s burst 9"}, leases = {"concurrency 9 lease 30s"};
+	struct asked a;
+	assert_int_equal(set(*state, 0, bucket.limit, "token-bucket 5/1s burst 2", 0), SLUICE_OK);
+	assert_int_equal(set(*state, 0, leases.limit, "concurrency 2 lease 30s", 0), SLUICE_OK);
+	assert_true(ASK(*state, SLUICE_CHARGE, 0, 1, .lines = {bucket}).d.allowed);
+	a = ASK(*state, SLUICE_RESET, 0, 0, .lines = {bucket});
+	assert_true(a.forgotten == 1 && a.d.quota == 2 && a.d.remaining == 2 && a.each[0].remaining == 2);
+	assert_true(ASK(*state, SLUICE_ACQUIRE, 0, 1, "a", .lines = {leases}).d.allowed);
+	a = ASK(*state, SLUICE_RENEW, 0, 0, "a", .lines = {leases});
+	assert_true(a.found == 1 && a.d.quota == 2 && a.d.remaining == 1);
+	a = ASK(*state, SLUICE_RELEASE, 0, 0, "a", .lines = {leases});
+	assert_true(a.found == 1 && a.d.quota == 2 && a.d.remaining == 2);
+}
+
 /* A request that has an id, and whose limits are all unlimited, is charged nothing, and leaves nothing behind: also
  * where it has a candidate in another counter. A slot that was claimed for its record, and has none, is never free. */
 static void unlimited_leaves_no_record(void **state) {
@@ -510,6 +526,7 @@ int main(void) {
 		TEST(what_was_spent_outlives_a_quota_of_0),
 		TEST(other_keys_and_counters_have_their_limits),
 		TEST(unlimited_counts_nothing_and_lets_old_things_end),
+		TEST(all_that_is_asked_answers_by_it),
 		TEST(unlimited_leaves_no_record),
 		TEST(it_stays_when_its_counter_goes),
 		TEST(denials_and_peeks_write_nothing),
