@@ -459,10 +459,29 @@ def test_refused_commands_are_told_with_what_to_do(front, redises, refuse, advic
         return [line for line in one.stderr.text().splitlines() if "a command was refused" in line]
     told = wait_until(lines, "nobody is told")
     assert 1 <= len(told) <= 3 and advice in told[0] and "; " in told[0]
+    open_lines = [line for line in one.stderr.text().splitlines() if "limits fail open" in line]
+    assert len(open_lines) == 1 and open_lines[0].endswith("a node of the store refused it, with the message that the "
+                                                           "log has")
     assert metric(one, "sluice_fleet_commands_refused_total") >= 100
     if refuse is refuse_foreign:
-        with redis.resp() as r:
+        with redis.resp() as r, one.resp() as asked:
             assert r.call("GET", "sluice:user=a") == b"mine"
+            assert "the node refused to tell: the server's log" in str(tell(asked, "SLUICE.WHY", 1, "user", "a"))
+
+
+@pytest.mark.parametrize("options, said", [
+    (("--requirepass", "secret"), "NOAUTH Authentication required.; write user and password-file under store; "),
+    (("--maxclients", "2"), "ERR max number of clients reached; raise the node's maxclients, or lower threads; ")])
+def test_a_node_that_lets_nobody_in_says_why(server, redises, options, said):  # noqa: F811
+    redis = redises()
+    with redis.resp() as first, redis.resp() as second:
+        assert [r.call("PING") for r in (first, second)] == [b"PONG"] * 2
+        first.call("CONFIG", "SET", options[0][2:], options[1])
+        one = server(policy=policy(redis))
+        wait_until(lambda: said + "retrying in " in one.stderr.text(), "it is not said why")
+        first.call("CONFIG", "SET", "maxclients", 1000)
+        first.call("CONFIG", "SET", "requirepass", "")
+        wait_until(lambda: decides(one), "it is let in")
 
 
 def test_the_module_does_not_read_the_scripts_keys(front, server, redises):  # noqa: F811

@@ -12,6 +12,9 @@ const char *sl_advice_for(struct sluice_bytes error) {
 	                  "program's: give the store another prefix (docs/script.md)"},
 		{"NOPERM", "let the user run the commands on these keys: ACL SETUSER name +@all ~prefix*"},
 		{"NOAUTH", "write user and password-file under store"},
+		{"WRONGPASS", "write user and password-file under store as the node has them"},
+		{"NOREPLICAS", "the node has fewer replicas than min-replicas-to-write asks for"},
+		{"ERR max number of clients", "raise the node's maxclients, or lower threads"},
 		{"ERR UPTO is no word", "a node's module is older than this front end: upgrade the nodes first"},
 		{"ERR unknown command", "load sluice-module.so on every node, or write via: script"},
 		{"READONLY", "a replica was asked: name the primary, or wait for the failover to end"},
@@ -23,5 +26,5 @@ const char *sl_advice_for(struct sluice_bytes error) {
 		if (error.len >= len && memcmp(error.data, advice[i].begins, len) == 0)
 			return advice[i].advice;
 	}
-	return "on-error decides what requests get meanwhile";
+	return NULL;
 }

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-/* What to do about an error of a node, by how it begins. */
+/* What to do about an error of a node, by how it begins; NULL: nothing. */
 const char *sl_advice_for(struct sluice_bytes error);
 
 #endif

@@ -248,6 +248,10 @@ static void finish(struct sl_node *node, struct sl_pending_command *pending, slu
 		if (got->is_error)
 			sl_node_down(node, got->error);
 		break;
+	case SL_COMMAND_NAME: /* may be refused; but a node that has no room for us says so to the first command */
+		if (says(got, "ERR max number of clients"))
+			sl_node_down(node, got->error);
+		break;
 	case SL_COMMAND_MODULE:
 		on_module(node);
 		break;
@@ -263,7 +267,7 @@ static void finish(struct sl_node *node, struct sl_pending_command *pending, slu
 	case SL_COMMAND_PING:
 		on_ping(node, sent);
 		break;
-	default: /* CLIENT SETNAME may be refused; ASKING is never */
+	default: /* ASKING is never refused */
 		break;
 	}
 }

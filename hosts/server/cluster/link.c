@@ -246,6 +246,8 @@ static ssize_t hand_over(struct sl_link *link, const char *data, size_t len) {
 	return sent == SL_TLS_WANT_READ || sent == SL_TLS_WANT_WRITE ? -EAGAIN : -(errno != 0 ? errno : ECONNRESET);
 }
 
+static void fail_broken(struct sl_link *link, int error);
+
 void sl_link_flush(struct sl_link *link) {
 	if (link->state != OPEN)
 		return;
@@ -258,7 +260,7 @@ void sl_link_flush(struct sl_link *link) {
 		}
 	}
 	if (sent < 0 && sent != -EAGAIN) {
-		fail_errno(link, (int)-sent);
+		fail_broken(link, (int)-sent);
 		return;
 	}
 	if (link->out.at == link->out.end && link->out.room > OUTPUT_BYTES_KEPT)
@@ -335,6 +337,19 @@ static void read_in(struct sl_link *link) {
 	}
 }
 
+/* A node that hangs up may have said why before: what has come is read first. */
+static void fail_broken(struct sl_link *link, int error) {
+	for (int i = 0; i < READS_A_TURN && make_room(&link->in, 1, INPUT_BYTES, INPUT_BYTES_MAX); i++) {
+		const ssize_t got = take_over(link, link->in.bytes + link->in.end, link->in.room - link->in.end);
+		if (got <= 0)
+			break;
+		link->in.end += (size_t)got;
+		if (!deliver(link))
+			return;
+	}
+	fail_errno(link, error);
+}
+
 /* ---- readiness --------------------------------------------------------------------------------------------------- */
 
 static void open_up(struct sl_link *link) {
@@ -385,7 +400,7 @@ static void on_ready(void *to, int error, int events) {
 		agree(link);
 	} else if (error != 0) { /* the socket knows which: a loop may call any a bad descriptor */
 		const int met = sl_socket_error(link->socket);
-		fail_errno(link, met != 0 ? met : error);
+		fail_broken(link, met != 0 ? met : error);
 	} else {
 		if ((events & SL_SOCKET_WRITABLE) != 0)
 			sl_link_flush(link);

@@ -10,6 +10,7 @@
  * that answers, but too late for every request, stays open. */
 #include "hosts/server/cluster/node.h"
 
+#include "hosts/server/cluster/advice.h"
 #include "hosts/server/cluster/command.h"
 #include "hosts/server/cluster/nodes_timing.h"
 #include "hosts/server/cluster/topology.h"
@@ -259,7 +260,9 @@ static void say_why(struct sl_node *node, const char *why, sluice_ns wait, sluic
 	snprintf(node->said, sizeof node->said, "%s", why);
 	node->said_at = now;
 	const uint64_t ms = wait / SL_MS_NS;
-	sl_nodes_say(node->nodes, true, "redis %s: %s; retrying in %u.%02u s", node->name, why, (unsigned)(ms / 1000),
+	const char *advice = sl_advice_for(sl_str(why));
+	sl_nodes_say(node->nodes, true, "redis %s: %s%s%s; retrying in %u.%02u s", node->name, why,
+	             advice != NULL ? "; " : "", advice != NULL ? advice : "", (unsigned)(ms / 1000),
 	             (unsigned)(ms % 1000 / 10));
 }
 

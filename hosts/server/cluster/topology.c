@@ -192,8 +192,10 @@ static void no_slots_for(struct sl_node *node) {
 	nodes->guessed = strncmp(error, "ERR ", 4) != 0;
 	if (!nodes->guessed || strncmp(error, "NOPERM", 6) == 0)
 		set_single(nodes);
+	const char *advice = sl_advice_for(sl_str(error));
 	if (nodes->guessed && !nodes->told_guess)
-		sl_nodes_say(nodes, true, "redis %s: CLUSTER SLOTS: %s; %s", node->name, error, sl_advice_for(sl_str(error)));
+		sl_nodes_say(nodes, true, "redis %s: CLUSTER SLOTS: %s%s%s", node->name, error, advice != NULL ? "; " : "",
+		             advice != NULL ? advice : "");
 	nodes->told_guess = nodes->guessed;
 }
 

@@ -208,7 +208,8 @@ bool sl_call_outcome_fails_open(const struct sl_door_context *context, const str
 /* Tells of a request that passes undecided, and of the first that is decided again. */
 static __attribute__((noinline)) void tell_open(struct sl_door_context *context,
                                                 const struct sl_call_outcome *outcome) {
-	static const char away[] = "the store did not answer in time", busy[] = SL_HELD_UP_TEXT;
+	static const char away[] = "the store did not answer in time", busy[] = SL_HELD_UP_TEXT,
+					  refused[] = "a node of the store refused it, with the message that the log has";
 	const struct sluice_call *call = outcome->call;
 	uint32_t items = outcome->undecided->items;
 	for (uint32_t i = 0; i < outcome->shown; i++) {
@@ -222,7 +223,7 @@ static __attribute__((noinline)) void tell_open(struct sl_door_context *context,
 	if (context->shared != NULL && context->shared->failing != NULL)
 		sl_failing_pass(context->shared->failing, context->now,
 		                sluice_policy_limit_name(context->policy, outcome->positions[__builtin_ctz(items)]),
-		                call->err == SLUICE_E_BUSY ? busy : away);
+		                call->err == SLUICE_E_BUSY ? busy : outcome->undecided->refused ? refused : away);
 }
 
 static void settle_open(struct sl_door_context *context, const struct sl_call_outcome *outcome) {

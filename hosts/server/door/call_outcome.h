@@ -44,6 +44,7 @@ struct sl_asker {
 struct sl_undecided {
 	uint32_t items;  /* bit i: the limit of item i can't be asked, and says on-error: allow */
 	uint32_t failed; /* bit i: nobody has decided item i of a call that was decided: each[i] is that of a full quota */
+	bool refused;    /* a node has answered with an error */
 	bool local;      /* others were decided by counters of this process alone (on-error: local) */
 };
 

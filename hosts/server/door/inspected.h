@@ -14,6 +14,8 @@
 	"the node did not tell: its module must be as new as this server, and an instant (AT) needs one that was " \
 	"loaded with client-time yes; the server's log has the node's message"
 
+#define SL_INSPECT_UNABLE_TEXT "the node refused to tell: the server's log has its message, and what to do"
+
 struct sl_inspected {
 	const char *failed; /* why nothing can be told, for people; NULL: it is */
 	sluice_err err;     /* with it: SLUICE_E_BUSY, SLUICE_E_AWAY; SLUICE_E_MISUSE where it can't be asked there */

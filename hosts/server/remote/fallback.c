@@ -95,7 +95,7 @@ sluice_err sl_fallback(struct sl_remote_call *remote, struct sluice_store *store
 	sluice_operation operation = remote->call->call.operation;
 	if (remote->refused)
 		return SLUICE_E_MISUSE;
-	remote->call->undecided = (struct sl_undecided){.local = s.local != 0};
+	remote->call->undecided = (struct sl_undecided){.refused = remote->told_error, .local = s.local != 0};
 	if (s.failed == 0)
 		return SLUICE_OK;
 	stand_aside(remote);

@@ -71,7 +71,8 @@ static void answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 	uint8_t i = group->positions[0];
 	if (answer->kind == SL_ANSWER_ERROR) {
 		sl_fleet_refused(look->fleet, answer->error);
-		fail(told, SLUICE_E_MISUSE, SL_INSPECT_REFUSED_TEXT);
+		const bool misunderstood = answer->error.len >= 4 && memcmp(answer->error.data, "ERR ", 4) == 0;
+		fail(told, SLUICE_E_MISUSE, misunderstood ? SL_INSPECT_REFUSED_TEXT : SL_INSPECT_UNABLE_TEXT);
 	} else if (answer->kind != SL_ANSWER_NUMBERS) {
 		fail(told, SLUICE_E_AWAY, SL_INSPECT_AWAY_TEXT);
 	} else if (!sl_inspection_read_figures(answer->numbers, answer->count, &told->list[i], &told->held[i])) {

@@ -160,9 +160,11 @@ static bool is_unknown(const struct sl_answer *answer) {
 	return answer->kind == SL_ANSWER_LATE || answer->kind == SL_ANSWER_LOST;
 }
 
-static void tell_refused(struct sl_fleet *fleet, const struct sl_answer *answer) {
+static void tell_refused(struct sl_remote_call *remote, const struct sl_answer *answer) {
+	struct sl_fleet *fleet = fleet_of(remote);
 	if (is_unknown(answer) || answer->kind == SL_ANSWER_AWAY)
 		return;
+	remote->told_error = true;
 	sl_count(&fleet->figures->cluster.refused, 1);
 	sl_fleet_refused(fleet, answer->kind == SL_ANSWER_ERROR ? answer->error : sl_str("unreadable answer"));
 }
@@ -202,7 +204,7 @@ static void refuse(struct sl_remote_call *remote, struct sl_group *group, const 
 	}
 	remote->refused = remote->refused || (!remote->denied && is_callers(remote, items_of(group), answer));
 	fail_group(remote, group, is_unknown(answer) ? GROUP_UNKNOWN : GROUP_FAILED);
-	tell_refused(fleet_of(remote), answer);
+	tell_refused(remote, answer);
 }
 
 static void fail_items(struct sl_remote_call *remote, uint32_t items, const struct sl_answer *answer, bool tell) {
@@ -210,9 +212,10 @@ static void fail_items(struct sl_remote_call *remote, uint32_t items, const stru
 		if (items >> i & 1)
 			remote->items[i].state = SL_ITEM_FAILED;
 	remote->refused = remote->refused || is_callers(remote, items, answer);
+	remote->told_error = remote->told_error || answer->kind == SL_ANSWER_ERROR;
 	remote->late = remote->late || answer->kind == SL_ANSWER_LATE;
 	if (tell)
-		tell_refused(fleet_of(remote), answer);
+		tell_refused(remote, answer);
 }
 
 /* What a whole call has come to beside its limits' answers: what was granted, whether it had been before, and of how

@@ -48,6 +48,7 @@ struct sl_remote_call {
 	bool late, asked, was_held, has_outcome;
 	bool waited;  /* for a slice, perhaps until its time was over */
 	bool refused; /* a node can't do what the caller asks for himself: a limit in notation, an instant */
+	bool told_error; /* by a node, which the log has */
 	bool whole;  /* one command, or none: sl_plan_is_whole() */
 	bool denied; /* by its lanes: what follows only looks what the counters say */
 

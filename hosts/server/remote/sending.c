@@ -28,7 +28,8 @@ void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error) {
 	sl_out_str(&out, "redis: a command was refused: ");
 	sl_out_quoted(&out, error, QUOTED_MAX);
 	sl_out_str(&out, "; ");
-	sl_out_str(&out, sl_advice_for(error));
+	const char *advice = sl_advice_for(error);
+	sl_out_str(&out, advice != NULL ? advice : "on-error decides what requests get meanwhile");
 	if (fleet->unsaid != 0) {
 		sl_out_str(&out, " (and ");
 		sl_out_u64(&out, fleet->unsaid);
