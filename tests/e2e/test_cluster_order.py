@@ -119,6 +119,37 @@ def test_proxies_requests_with_an_id_are_decided_over_several_slots(cluster, ser
     assert len(lines) == 1 and "hash tag" in lines[0]
 
 
+# ---- a slot that moves -----------------------------------------------------------------------------------------------
+
+TAGGED = """
+threads: 1
+store: {{redis: ["{node!r}"], prefix: "{{moves}}:", budget: 300ms, slices: false}}
+limits:
+  - {{name: per-user, key: user, limit: sliding-log 9/1h, on-error: deny}}
+  - {{name: per-ip, key: ip, limit: sliding-log 8/1h, on-error: deny}}
+"""
+
+
+def test_new_keys_of_a_slot_that_moves(cluster, server):
+    """A command for two keys of it is refused while one may be here and one there: each has its own then."""
+    one = server(policy=TAGGED.format(node=cluster.nodes[0]))
+    wait_until(lambda: metric(one, "sluice_fleet_nodes", state="up") >= 3, "not all primaries are up")
+    slot, told = slot_of("moves"), []
+    source = cluster.owner(slot)
+    target = next(node for node in cluster.primaries() if node is not source)
+    with one.resp() as r:
+        def ask():
+            for _ in range(4):
+                n = next(names)
+                told.append(r.call("SLUICE.ADMIT", 1, "user", f"m{n}", "ip", f"m{n}")[:3])
+        ask()
+        cluster.move_slot(slot, target, ask)
+        ask()
+    cluster.move_slot(slot, source)
+    assert len(told) >= 16 and told.count([1, 8, 7]) >= len(told) - 2, told
+    assert sum("is being moved" in line for line in one.stderr.text().splitlines()) >= 1
+
+
 # ---- one connection --------------------------------------------------------------------------------------------------
 
 def check_random_calls(cluster, fronts, server, count, seed, via):

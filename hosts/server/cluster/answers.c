@@ -175,6 +175,8 @@ static bool handled(struct sl_node *node, struct sl_pending_command *pending) {
 		return true;
 	} else if (!says(got, "TRYAGAIN")) {
 		return false;
+	} else if (pending->ask != NULL && pending->ask->key_count > 1) {
+		sl_topology_torn(node, pending->slot);
 	}
 	if (pending->ask != NULL)
 		sl_nodes_pause(nodes, pending);

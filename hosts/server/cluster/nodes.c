@@ -163,6 +163,10 @@ uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key) {
 	return nodes->mode == SL_MODE_SINGLE ? 0 : sl_slot_of(key);
 }
 
+bool sl_nodes_is_torn(const struct sl_nodes *nodes, uint16_t group) {
+	return (nodes->torn[group / 8] >> group % 8 & 1) != 0;
+}
+
 bool sl_nodes_knows_slots(const struct sl_nodes *nodes) {
 	return nodes->mode != SL_MODE_UNKNOWN;
 }

@@ -100,6 +100,10 @@ SLUICE_MUST_USE bool sl_nodes_open(struct sl_nodes **nodes, const struct sl_node
 /* Which keys can go into one command: those of one group. The slot in a cluster; 0 for all keys of a single server. */
 uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key);
 
+/* Whether keys of this group, a slot that is on its way to another node, go by a command each for the time being: one
+ * command for several of them was refused, as some may be here and some there. */
+bool sl_nodes_is_torn(const struct sl_nodes *nodes, uint16_t group);
+
 /* Whether it is known by now that it is a cluster, or none: until then groups are those of a cluster. */
 bool sl_nodes_knows_slots(const struct sl_nodes *nodes);
 

@@ -110,6 +110,8 @@ struct sl_nodes {
 	struct sl_slots_reader slots_reader;
 	sluice_ns refresh_due, refreshed, refresh_interval_ns;
 	uint16_t owner[SL_SLOTS], next_owner[SL_SLOTS];
+	uint8_t torn[SL_SLOTS / 8]; /* by bit: what sl_nodes_is_torn() tells, until the next CLUSTER SLOTS */
+	bool is_torn;               /* one of them is */
 	uint16_t next_refresh; /* from which index on the next one to ask is looked for */
 
 	sluice_ns said_second;

@@ -210,7 +210,8 @@ void sl_topology_on_slots(struct sl_node *node) {
 	if (got->is_error) {
 		no_slots_for(node);
 	} else {
-		nodes->guessed = nodes->told_guess = false;
+		nodes->guessed = nodes->told_guess = nodes->is_torn = false;
+		memset(nodes->torn, 0, sizeof nodes->torn);
 		set_cluster(nodes);
 		nodes->refreshed = sl_nodes_now(nodes);
 		take_over(nodes);
@@ -231,6 +232,17 @@ void sl_topology_moved(struct sl_node *node, uint16_t slot, struct sl_node *to) 
 void sl_topology_crossed(struct sl_node *node) {
 	found_cluster(node->nodes, node);
 	sl_topology_doubt(node->nodes);
+}
+
+void sl_topology_torn(struct sl_node *node, uint16_t slot) {
+	struct sl_nodes *nodes = node->nodes;
+	if (nodes->mode != SL_MODE_CLUSTER)
+		return;
+	nodes->torn[slot / 8] |= (uint8_t)(1 << slot % 8);
+	if (!nodes->is_torn)
+		sl_nodes_say(nodes, false, "redis %s: slot %u is being moved: its keys are asked for one by one meanwhile",
+		             node->name, slot);
+	nodes->is_torn = true;
 }
 
 /* ---- finding out ------------------------------------------------------------------------------------------------- */

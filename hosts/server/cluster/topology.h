@@ -20,6 +20,8 @@ void sl_topology_changed(struct sl_nodes *nodes);
 void sl_topology_moved(struct sl_node *node, uint16_t slot, struct sl_node *to);
 /* A node refused keys of several slots: so it belongs to a cluster. */
 void sl_topology_crossed(struct sl_node *node);
+/* Several keys of a slot can't be asked for at once: it is on its way from `node`, or to it. */
+void sl_topology_torn(struct sl_node *node, uint16_t slot);
 /* What is known is out of date: find out, not more often than may be. */
 void sl_topology_doubt(struct sl_nodes *nodes);
 /* Does what is due at `now`. Returns when it wants to be called again. */

@@ -339,9 +339,11 @@ static void make_group(struct sl_remote_call *remote, const uint16_t *numbers, u
 	struct sl_fleet *fleet = fleet_of(remote);
 	struct sl_plan_item items[SLUICE_ITEMS_MAX];
 	struct sl_group *group, **last = &remote->groups;
+	bool torn = !remote->whole && sl_nodes_is_torn(fleet->nodes, numbers[first]);
 	uint32_t count = 0;
 	for (uint32_t i = first; i < call->item_count; i++)
-		if (remote->items[i].state == SL_ITEM_TO_ASK && numbers[i] == numbers[first]) {
+		if (remote->items[i].state == SL_ITEM_TO_ASK && (*done >> i & 1) == 0 && numbers[i] == numbers[first] &&
+		    (!torn || sl_bytes_equal(call->items[i].key, call->items[first].key))) {
 			*done |= (uint32_t)1 << i;
 			items[count++] = sl_remote_plan(remote, i);
 		}
