@@ -5,6 +5,7 @@ import json
 import mmap
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -536,6 +537,17 @@ def test_a_dump_goes_into_a_pipe_and_a_device(sluice, filled):
     assert (status, out) == (2, "") and "No space left" in err
     status, _, err = sluice("store", "dump", path, "-o", path.parent / "no" / "where")
     assert status == 2 and "No such file" in err
+
+
+def test_a_dump_above_the_limit_of_files_is_told(sluice_bin, filled):
+    path, _ = filled
+    output = path.parent / "dump"
+    output.write_bytes(b"before")
+    names = sorted(os.listdir(path.parent))
+    done = subprocess.run([sluice_bin, "store", "dump", path, "-o", output], capture_output=True, timeout=DEADLINE_S,
+                          check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+    assert (done.returncode, done.stdout) == (2, b"") and b"File too large" in done.stderr
+    assert output.read_bytes() == b"before" and sorted(os.listdir(path.parent)) == names
 
 
 def test_a_dump_to_standard_output_replaces_no_name(sluice_bin, filled):

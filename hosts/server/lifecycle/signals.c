@@ -3,8 +3,7 @@
  *   SIGTERM, SIGINT  the next step to the end (stop.c)
  *   SIGHUP           have the policy read again (reader.c), and open the denial log anew
  *   SIGUSR2          start the program anew and hand everything over to it (upgrade.c)
- *   SIGPIPE          ignored: a write to a closed connection is an error of that connection only
- *   SIGXFSZ          ignored: a write above RLIMIT_FSIZE is an error of that file only */
+ *   SIGPIPE          ignored: a write to a closed connection is an error of that connection only */
 #include "hosts/server/lifecycle/signals.h"
 
 #include "hosts/server/lifecycle/reader.h"
@@ -43,7 +42,6 @@ static void mask(int how, int first) {
 
 void sl_signals_hold(void) {
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
 	mask(SIG_BLOCK, 2); /* the first two may end a server that is still starting */
 }
 
