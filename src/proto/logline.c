@@ -245,15 +245,29 @@ static struct sluice_bytes take_user(struct walk *walk) {
 	return sl_slice(from, (size_t)(walk->end - from));
 }
 
-/* Is one of several words a "-"? It stands for a field, so a name with it is more than one. */
-static bool has_fields(struct sluice_bytes user) {
-	struct walk walk = {user.data, user.data, (const char *)user.data + user.len};
-	bool none = false;
-	while (user.len > 1 && walk.at < walk.end && !none) {
-		none = is_none(take_word(&walk));
+/* Whether a text has a word that is "-", or also one that is an address. */
+static bool has_field(struct sluice_bytes text, bool or_address) {
+	struct walk walk = {text.data, text.data, (const char *)text.data + text.len};
+	bool found = false;
+	skip_spaces(&walk);
+	while (walk.at < walk.end && !found) {
+		struct sluice_bytes word = take_word(&walk);
+		found = is_none(word) || (or_address && is_address(word));
 		skip_spaces(&walk);
 	}
-	return none;
+	return found;
+}
+
+/* Takes `- FIELD..` for a user that is none, with fields of somebody's own behind, where the client is sure. False
+ * where the words of the user hold more than a name: a "-" stands for a field. */
+static bool cut_user(struct sluice_bytes client, struct sluice_bytes *user) {
+	const char *text = user->data;
+	if (user->len > 2 && text[0] == '-' && sl_is_blank(text[1]) && is_address(client) &&
+	    !has_field(sl_slice(text + 2, user->len - 2), true)) {
+		*user = sl_str("-");
+		return true;
+	}
+	return user->len == 1 || !has_field(*user, false);
 }
 
 /* `client identity user` before the time, and what may stand with them: see logline.h. */
@@ -265,7 +279,7 @@ static bool take_client(struct sluice_bytes text, struct sl_logline *out, struct
 	struct sluice_bytes user = take_user(&walk);
 	if (client.len == 0 || identity.len == 0 || user.len == 0)
 		return sl_logline_refuse(error, 1, "expected the client's address, an identity and a user before the time");
-	if (has_fields(user))
+	if (!cut_user(client, &user))
 		return sl_logline_refuse(error, 1, "more stands before the time than the client, an identity and a user");
 	out->ip = said(client);
 	out->user = said(user);

@@ -14,8 +14,11 @@
  *   203.0.113.9 10.0.0.5 - alice                   the same and its peer: of two addresses the first is the client's
  *   203.0.113.9 - [203.0.113.9, 10.0.0.7] - alice  older ingress-nginx
  *
- * A "-" among the words of a user is a field of its own, so more stands in front than that: the prefix of a collector
- * (syslog, Docker, Kubernetes), or fields of somebody's own. Which of them is the client is not guessed.
+ *   203.0.113.9 - - www.example 0.003              fields of somebody's own after an address and a user that is none;
+ *                                                  after a user's name they are part of it
+ *
+ * Any other "-" among the words of a user is a field of its own, so more stands in front than that, such as the prefix
+ * of a collector (syslog, Docker, Kubernetes). Which of them is the client is not guessed.
  *
  * A request line that is none (a TLS greeting on a plain port, "-") still counts for its address: such a line is
  * readable and has no method and no path.

@@ -188,6 +188,9 @@ static const struct access common[] = {
 	{"1.2.3.4 5.6.7.8 - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
 	{"1.2.3.4 - john doe " ROOT, AT_S, "1.2.3.4", "john doe", "GET", "/", NULL, "200"},
 	{"1.2.3.4 - a-b -c " ROOT, AT_S, "1.2.3.4", "a-b -c", "GET", "/", NULL, "200"},
+	/* fields of somebody's own */
+	{"1.2.3.4 - - www.example " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
+	{"1.2.3.4 - -  www.example 0.003 " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
 	/* older ingress-nginx */
 	{"1.2.3.4 - [1.2.3.4, 10.0.0.7] - - " ROOT, AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
 	{"1.2.3.4 - [1.2.3.4] - bob " ROOT, AT_S, "1.2.3.4", "bob", "GET", "/", NULL, "200"},
@@ -231,7 +234,9 @@ static void common_refused(void **state) {
 		{"2015-05-17T10:05:03Z 1.2.3.4 - - " ROOT, 1},
 		{"unknown host7.example.net - - " ROOT, 1},
 		{"example.com:80 - - - " ROOT, 1},
-		{"1.2.3.4 - - 0.003 " ROOT, 1},
+		{"h.example - - 0.003 " ROOT, 1},
+		{"10.0.0.9 - - 1.2.3.4 bob " ROOT, 1},
+		{"10.0.0.9 - - web1 - " ROOT, 1},
 		{"1.2.3.4 - - " AT, 42},
 		{"1.2.3.4 - - " AT "GET / HTTP/1.1 200 5", 42},
 		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1", 42},
