@@ -26,10 +26,9 @@ bool sl_logline_is_method(struct sluice_bytes text) {
 
 /* http://host/path: the host; the path keeps the whole target, which whoever normalises it understands. */
 void sl_logline_target_host(struct sluice_bytes target, struct sl_logline *out) {
-	const char *at = target.data, *end = at + target.len;
-	if (target.len == 0 || *at == '/')
+	if (target.len == 0 || *(const char *)target.data == '/')
 		return;
-	const char *scheme = memmem(at, target.len, "://", 3);
+	const char *at = target.data, *end = at + target.len, *scheme = memmem(at, target.len, "://", 3);
 	if (scheme == NULL || memchr(at, '?', (size_t)(scheme - at)) != NULL)
 		return;
 	const char *from = scheme + 3, *to = from;
