@@ -120,6 +120,11 @@ class Want:
         self.check, self.about, self.bare = check, about, bare
 
 
+def is_refused(status, body):
+    """As /json says it of descriptors that nobody can decide together: denied, with the reason, and no decision."""
+    return status == 429 and b'"refused":' in body
+
+
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 class Words:
@@ -547,7 +552,7 @@ class Grammar(Words):
                 self.keep(headers[b"sluice-ticket"].decode("latin-1"))
             return int(status == 200 or b"violated-policies" in body)
         if target == "/json":
-            return int(status in (200, 429))
+            return int(status in (200, 429) and not is_refused(status, body))
         return 0
 
     # ---- SPOP and gRPC -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import struct
 import time
 
 from harness import DEADLINE_S, RespError, freeze
+from long_life import is_refused
 from spop import ACK, Reader
 
 ASKED_BYTES_MAX = 4 << 20  # at a time
@@ -171,7 +172,8 @@ class HttpWire(Wire):
         answer, self.at = http_answer(self.data, self.at, want.bare)
         self.next += 1
         self.answered += 1
-        self.refused += not (answer[0] in (422, 429, *range(400)) or b"violated-policies" in answer[2])
+        self.refused += is_refused(answer[0], answer[2]) or not (
+            answer[0] in (422, 429, *range(400)) or b"violated-policies" in answer[2])
         try:
             self.decided += want.check(*answer)
             if answer[1].get(b"connection") == b"close":  # nobody answers what is behind it
