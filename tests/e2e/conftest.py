@@ -1,5 +1,6 @@
 """Fixtures of the end-to-end tests. See harness.py for what they are made of."""
 
+import fcntl
 import os
 import shutil
 import socket
@@ -106,11 +107,14 @@ def chromium():
 
 
 def npm_ci(folder):
+    """Once, though several jobs of a run want it: npm takes away what is there first, which another may be using."""
     installed = os.path.join(folder, "node_modules", ".package-lock.json")
     lock = os.path.join(folder, "package-lock.json")
-    if not os.path.exists(installed) or os.path.getmtime(installed) < os.path.getmtime(lock):
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=folder, check=True,
-                       timeout=300)
+    with open(lock, encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not os.path.exists(installed) or os.path.getmtime(installed) < os.path.getmtime(lock):
+            subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=folder, check=True,
+                           timeout=300)
 
 
 def node_at_least_20():
