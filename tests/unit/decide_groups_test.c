@@ -79,10 +79,52 @@ static void the_greatest_cost_is_charged_where_limits_meet(void **state) {
 	assert_true(call.merged.allowed && call.merged.remaining == 49 && !each[1].allowed && !each[2].allowed);
 }
 
+/* A denial is charged as an admission is: by the greatest of the costs that count it. */
+static void the_greatest_cost_is_charged_of_denials(void **state) {
+	static const struct sluice_terms counts = {.count_denied = true};
+	struct sluice_limit limit = ask_limit("fixed-window 100/1h"), none = ask_limit("fixed-window 0/1h");
+	struct sluice_decision each[3];
+	struct sluice_item items[3] = {{.limit = &limit, .key = sl_str("k"), .terms = &counts},
+	                               {.limit = &limit, .key = sl_str("k"), .cost = 30, .terms = &counts},
+	                               {.limit = &none, .key = sl_str("n")}};
+	struct sluice_call call = {.items = items, .item_count = 3, .cost = 1, .now = START_NS, .each = each};
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+	assert_false(call.merged.allowed);
+	assert_true(each[0].remaining == 70 && each[1].remaining == 70);
+}
+
+/* Of any two items, wherever they stand. */
+static void two_members_of_one_counter_are_refused(void **state) {
+	struct sluice_limit limit = ask_limit("distinct 3/1h");
+	struct sluice_item items[3] = {{.limit = &limit, .key = sl_str("other"), .member = sl_str("x")},
+	                               {.limit = &limit, .key = sl_str("k"), .member = sl_str("x")},
+	                               {.limit = &limit, .key = sl_str("k"), .member = sl_str("y")}};
+	struct sluice_call call = {.items = items, .item_count = 3, .cost = 1, .now = START_NS};
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_E_MISUSE);
+	items[2].key = sl_str("third");
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+}
+
+/* A quota that denies by a bound has nothing to grant; another one has. */
+static void upto_grants_nothing_of_a_quota_out_of_bounds(void **state) {
+	struct sluice_limit limit = ask_limit("fixed-window 10/1h");
+	struct sluice_item items[2] = {{.limit = &limit, .key = sl_str("a"), .quota = 1, .bound = SLUICE_BOUND_LIMITS},
+	                               {.limit = &limit, .key = sl_str("b"), .quota = 1}};
+	struct sluice_call call = {.items = items, .item_count = 2, .cost = 10, .now = START_NS};
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+	call.upto = true;
+	call.cost = 5;
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+	assert_true(!call.merged.allowed && call.granted == 0);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_first_of_quotas_that_deny_decides, ask_open, ask_close),
 		cmocka_unit_test_setup_teardown(the_greatest_cost_is_charged_where_limits_meet, ask_open, ask_close),
+		cmocka_unit_test_setup_teardown(the_greatest_cost_is_charged_of_denials, ask_open, ask_close),
+		cmocka_unit_test_setup_teardown(two_members_of_one_counter_are_refused, ask_open, ask_close),
+		cmocka_unit_test_setup_teardown(upto_grants_nothing_of_a_quota_out_of_bounds, ask_open, ask_close),
 	};
 	return cmocka_run_group_tests_name("deciding together", tests, NULL, NULL);
 }

@@ -241,6 +241,8 @@ static void upto_counts_a_member_once_and_lowers_what_is_held(void **state) {
 	some = (struct ask){SLUICE_RESERVE, 0, 9, "x", 5 * S, .upto = true, .lines = {{"token-bucket 6/1m"}}};
 	assert_int_equal(ask(*state, &some).granted, 6);
 	assert_int_equal(ask_quietly(*state, &some).granted, 6);
+	some.lines[1] = (struct ask_line){"token-bucket 4/1m", "y"}; /* the first has nothing left, and is held */
+	assert_int_equal(ask(*state, &some).granted, 4);
 }
 
 /* ---- retries ----------------------------------------------------------------------------------------------------- */

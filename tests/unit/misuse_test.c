@@ -71,6 +71,7 @@ static const struct mistake {
 	{SLUICE_REFUND, "distinct 9/1m", 0, SLUICE_E_MISUSE, .members = true, .count = SLUICE_ITEMS_MAX},
 	{SLUICE_RESET, "distinct 9/1m", 0, SLUICE_OK, .members = true, .count = 2},
 	{SLUICE_CHARGE, "distinct 9/1m", 0, SLUICE_OK, .member = true, .count = 2},
+	{SLUICE_CHARGE, "9/1m", 0, SLUICE_OK, .members = true, .count = 2},
 	/* ids */
 	{SLUICE_ACQUIRE, "concurrency 9 lease 1m", 0, SLUICE_E_RANGE},
 	{SLUICE_RELEASE, "concurrency 9 lease 1m", 0, SLUICE_E_RANGE, ""},
@@ -212,8 +213,12 @@ static void inspecting_needs_a_store_and_a_list(void **state) {
 	struct sluice_store *store = *state;
 	struct sluice_limit limit = ask_limit("9/1m");
 	struct sluice_item items[2] = {{.limit = &limit, .key = sl_str("k")}, {.key = sl_str("k")}};
-	struct sluice_inspection list[2];
+	struct sluice_item most[SLUICE_ITEMS_MAX];
+	struct sluice_inspection list[SLUICE_ITEMS_MAX];
 	uint32_t owner = store->owner;
+	for (int i = 0; i < SLUICE_ITEMS_MAX; i++)
+		most[i] = items[0];
+	assert_int_equal(sluice_inspect(store, most, SLUICE_ITEMS_MAX, START_NS, list), SLUICE_OK);
 	assert_int_equal(sluice_inspect(NULL, items, 1, START_NS, list), SLUICE_E_MISUSE);
 	assert_int_equal(sluice_inspect(store, items, 1, START_NS, NULL), SLUICE_E_MISUSE);
 	assert_int_equal(sluice_inspect(store, items, 2, START_NS, list), SLUICE_E_MISUSE);
