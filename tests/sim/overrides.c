@@ -265,9 +265,10 @@ static bool may_have_ended(struct world *world, struct sim_counter *counter) {
 	return counter->own.known && most >= counter->own.end_least;
 }
 
-/* What may have been in force when it was sent; it may also have ended on the way. */
+/* What may have been in force when it was sent; it may also have ended on the way, or its key, by a wall clock. */
 static void judge_deleted(struct world *world, const struct change *change, const struct sl_override_ask *ask) {
-	const uint32_t may = change->may | (may_have_ended(world, change->counter) ? 1u : 0) |
+	const bool gone = may_have_ended(world, change->counter) || change->crossed != change->counter->own.crossed;
+	const uint32_t may = change->may | (gone ? 1u : 0) |
 	                     (change->sent <= world->outage_until ? change->counter->own.ever | 1u : 0);
 	if (ask->gone > 1 || (ask->gone == 1 && (may & ~1u) == 0) || (ask->gone == 0 && (may & 1) == 0))
 		sim_fail(world, "override: DEL of %s %s has deleted %u, and what was set may be (bits) %x",
