@@ -59,6 +59,8 @@ def test_red_first_then_the_end(server):
         assert (status, body) == (200, b"OK")
         one.ask_to_end()
         wait_until(lambda: is_red(one), "/readyz red")
+        # each thread hears of it by itself, and this connection may be another one's
+        wait_until(lambda: http.ask("GET", "/healthcheck")[0] == 500, "/healthcheck red")
         status, _, body = http.ask("GET", "/healthcheck")
         assert (status, body["detail"]) == (500, "the server is shutting down: ask another")
         still_serves(one)  # over new connections too
