@@ -177,13 +177,15 @@ static uint64_t kept_at(struct sim_node *node, struct sim_counter *counter, slui
 	return used - sl_min(used, plain);
 }
 
-/* What the old primary had of each counter, and the new one has not. */
+/* What the old primary had of each counter, and the new one has not. A new one that was the primary before, and was
+ * away when it was replaced, may still take itself for it: what it did on its own is beside what it was told. */
 static void count_lost(struct world *world, struct sim_shard *shard, struct sim_node *old, struct sim_node *new,
                        uint32_t member) {
 	const bool has_all = shard->replicas[member].applied == old->told_count;
 	const sluice_ns old_now = sim_node_now(old), new_now = sim_node_now(new),
 					at = old_now > new_now ? old_now : new_now;
-	if (has_all) {
+	const bool led = sim_node_leads(new);
+	if (has_all && !led) {
 		compare(world, old, new);
 		return;
 	}
@@ -195,6 +197,8 @@ static void count_lost(struct world *world, struct sim_shard *shard, struct sim_
 		if (had > has)
 			judge_lost(world, counter, had - has);
 	}
+	if (led)
+		return;
 	/* and no more than that: with what is on its way it would have all */
 	struct sim_node *trial = sim_take(&world->time, sizeof *trial);
 	*trial = *new;
