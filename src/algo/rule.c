@@ -292,7 +292,8 @@ static bool asks_for_member(const struct sluice_item *item) {
 }
 
 static bool contradicts(const struct sluice_item *item, const struct sluice_item *other) {
-	return asks_for_member(other) && sl_identity_equal(sl_identity_of(item->limit), sl_identity_of(other->limit)) &&
+	return asks_for_member(other) && (item->observed == 0 || other->observed == 0) &&
+	       sl_identity_equal(sl_identity_of(item->limit), sl_identity_of(other->limit)) &&
 	       sl_bytes_equal(item->key, other->key) && !sl_bytes_equal(item->member, other->member);
 }
 

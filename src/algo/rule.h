@@ -148,8 +148,8 @@ static inline bool sl_rule_rate_may_change(const struct sluice_limit *limit) {
 }
 
 /* The first item that asks for another member than one before it does, of the same counter: a counter is charged once,
- * so only one of them would be counted, and such a call is no valid one. `count`: there is none. Items of limits
- * that are there. O(count^2), for those with members alone. */
+ * so only one of them would be counted, and such a call is no valid one. Two that are observed may, for they deny
+ * nobody. `count`: there is none. Items of limits that are there. O(count^2), for those with members alone. */
 uint32_t sl_items_second_member(const struct sluice_item *items, uint32_t count);
 
 /* The identity of a counter's companion of a type, 1..15. Injective, but that of the name 58 bits are told apart. And

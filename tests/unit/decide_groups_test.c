@@ -101,6 +101,11 @@ static void two_members_of_one_counter_are_refused(void **state) {
 	                               {.limit = &limit, .key = sl_str("k"), .member = sl_str("y")}};
 	struct sluice_call call = {.items = items, .item_count = 3, .cost = 1, .now = START_NS};
 	assert_int_equal(sluice_decide(*state, &call), SLUICE_E_MISUSE);
+	items[2].observed = SLUICE_OBSERVED;
+	assert_int_equal(sluice_decide(*state, &call), SLUICE_E_MISUSE);
+	items[1].observed = SLUICE_OBSERVED; /* they deny nobody */
+	assert_true(sluice_decide(*state, &call) == SLUICE_OK && call.merged.allowed);
+	items[1].observed = items[2].observed = 0;
 	items[2].key = sl_str("third");
 	assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
 }

@@ -165,14 +165,22 @@ local function check_keys(keys, items, count)
 	end
 end
 
--- A counter is charged once a call: of two members only one would be counted. `seen` has those of the items before.
-local function check_member(seen, item, number)
-	local counter = item.key .. '\0' .. item.field
-	if (seen[counter] or item.member) ~= item.member then
-		raise('limit ' .. number ..
-			': another member of the same counter: expected one, and a call for each of the others')
+-- Whether an item asks for a member that is to be counted.
+local function has_member(item)
+	return item.member and item.limit.kind == 'D' and not item.tried
+end
+
+-- A counter is charged once a call: of two members only one would be counted. Observed limits deny nobody, so they may.
+local function check_member(items, number)
+	local item = items[number]
+	for i = 1, has_member(item) and number - 1 or 0 do
+		local other = items[i]
+		if has_member(other) and other.key == item.key and other.field == item.field and
+			other.member ~= item.member and not (item.observed and other.observed) then
+			raise('limit ' .. number ..
+				': another member of the same counter: expected one, and a call for each of the others')
+		end
 	end
-	seen[counter] = item.member
 end
 
 -- Reads the items, and what stands among them, from here to the end; the instant is the server's where AT says none.
@@ -216,16 +224,13 @@ function words.items(call, keys)
 	for i = count + 1, 4 do
 		items[i] = nil
 	end
-	local seen = {}
 	for i = 1, count do
 		local item = items[i]
 		local steps = item.limit.steps
 		if steps and steps.find then
 			item.member = item.member or first
 			check(call, item, i)
-			if item.member and item.limit.kind == 'D' and not item.tried then
-				check_member(seen, item, i)
-			end
+			check_member(items, i)
 		end
 	end
 	call.items, call.each = items, call.each or call.exact
